@@ -81,7 +81,7 @@ def test_a_snippet_has_every_option_and_absolute_paths(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mcp.json").write_text('{"mcpServers": {"a": {"command": "a"}}}')
-    options = ["--watch", "tool:files_read_file path=/a every=1m", "--deny", "write_*", "--interval", "10s", "--hints"]
+    options = ["--watch", "tool:files_read_file path=/a every=1m", "--interval", "10s", "--deny", "write_*", "--hints"]
     result = bridge(server, "mcp.json", *options, "--record", "session.jsonl", "--config", "claude-desktop")
     assert result.exit_code == 0, result.stderr
     (entry,) = json.loads(result.stdout)["mcpServers"].values()

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 from tests.cli.running import environment
 from tidings.cli import vault
 from tidings.cli.main import CONTEXT, load, main
-from tidings.cli.variables import COMMANDS, Configured, long_name
+from tidings.cli.serving import Configured
 
+COMMANDS = ("vault", "web", "bridge", "mock", "inspect", "tui")  # The commands whose options are also variables
 PAGE = Path(__file__).parents[2] / "docs/configuration.md"
 SAMPLES: dict[str, tuple[str, str]] = {
     "--allow-private": ("10.0.0.0/8", "192.168.0.0/16"),
@@ -29,6 +30,10 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "--max-store": ("20M", "30M"),
     "--max-bytes": ("20M", "30M"),
 }
+
+
+def long_name(option: click.Option) -> str:
+    return max(option.opts, key=len)
 
 
 def configured(name: str) -> Configured:

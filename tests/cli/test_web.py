@@ -183,11 +183,11 @@ def test_a_snippet_has_every_option_and_no_path_that_depends_on_where_it_is_used
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    options = ["--allow-private", "10.0.0.0/8", "--keep", "2h", "--no-pdf", "--store", "pages.db", "--bus", "memory:"]
+    options = ["--bus", "memory:", "--allow-private", "10.0.0.0/8", "--keep", "2h", "--no-pdf", "--store", "pages.db"]
     result = tidings_web(*options, "--config", "vscode", retries="1")
     server = json.loads(result.stdout)["servers"]["web"]
-    expected = ["--retries", "1", "--allow-private", "10.0.0.0/8", "--keep", "7200", "--store"]
-    assert server["args"] == ["web", *expected, str(tmp_path / "pages.db"), "--no-pdf", "--bus", "memory:"]
+    expected = ["--bus", "memory:", "--retries", "1", "--allow-private", "10.0.0.0/8", "--keep", "7200", "--store"]
+    assert server["args"] == ["web", *expected, str(tmp_path / "pages.db"), "--no-pdf"]
     waking = tidings_web("--channel", "--hints", "--config", "vscode")
     assert json.loads(waking.stdout)["servers"]["web"]["args"] == ["web", "--hints", "--channel"]
 

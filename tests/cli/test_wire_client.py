@@ -145,7 +145,7 @@ def test_a_question_of_the_server_is_answered_by_a_script(tmp_path: Path) -> Non
 
 QUICK = """
     cli.main cli.oneshot cli.conversation cli.wire_client cli.terminal cli.contents cli.exits cli.logs cli.serving
-    cli.variables cli.queries cli.tools cli.vault cli.mock
+    cli.queries cli.tools cli.vault cli.mock
     cli.client_config cli.doctor client.servers_file client.masking inspector.catalog.catalog errors
 """
 """Modules that import no SDK: commands start with them, and load the rest when they need it."""

@@ -117,14 +117,6 @@ def test_a_number_of_a_program_is_checked(value: Any) -> None:
         Settings(timeout=value)
 
 
-def test_a_command_line_can_be_made_that_means_the_same_anywhere() -> None:
-    assert NAMED["keep"].written(0.5) == ["--keep", "0.5"]
-    assert NAMED["store"].written(Path("pages.db")) == ["--store", str(Path("pages.db").absolute())]
-    assert NAMED["pdf"].written(False) == ["--no-pdf"]
-    assert NAMED["render"].written(True) == ["--render"]
-    assert NAMED["domain"].written(("a.b", "c.d")) == ["--domain", "a.b", "--domain", "c.d"]
-
-
 def test_the_documentation_shows_defaults_as_people_write_them() -> None:
     shown = {each.name: each.shown for each in TABLE}
     assert (shown["max_bytes"], shown["memory"]) == ("10 MiB", "2 GiB")

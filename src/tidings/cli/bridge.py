@@ -1,8 +1,8 @@
 """`tidings bridge`."""
 
 import os
-from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from tidings._kit.files import same_state
 from tidings._kit.lazy import not_installed, packages_missing
-from tidings.cli import client_config
-from tidings.cli.client_config import config_option
+from tidings.cli.client_config import config_option, print_snippet, server_name
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
-from tidings.cli.serving import HttpAddress, begin, check_token_use, http_address, http_options, run
-from tidings.cli.variables import Configured, ListOption
+from tidings.cli.serving import (
+    Configured,
+    HttpAddress,
+    ListOption,
+    begin,
+    check_token_use,
+    http_address,
+    http_options,
+    run,
+)
 
 if TYPE_CHECKING:
     from tidings.bridge import BridgeServer, UpstreamSpec
@@ -100,6 +108,8 @@ def command(ctx: click.Context, *, http: str | None, config: str | None, token: 
     Without --http, the bridge speaks MCP over stdio, for a client that starts it. --config prints the configuration
     for such a client.
     """
+    from tidings.bridge.settings import is_file
+
     options = BridgeOptions(http=None if http is None else http_address(http), token=token or None, **given)  # type: ignore[arg-type]
     if not options.targets:
         ctx.fail('TARGET is missing. Give a server, for example: tidings bridge "npx -y some-server"')
@@ -110,25 +120,24 @@ def command(ctx: click.Context, *, http: str | None, config: str | None, token: 
             "--token and passing tokens on exclude each other: clients send one token, to the servers or here."
         )
     if config is not None:
-        print_snippet(config, options, specs)
+        targets = [str(Path(text).expanduser().absolute()) if is_file(text) else text for text in options.targets]
+        name = server_name(specs[0].name if len(specs) == 1 else "bridge")
+        print_snippet(config, name, targets, options.http, options.token)
         return
     with ExitStack() as stack:
-        recording = None if options.record is None else stack.enter_context(_recording(options.record))
+        recording = None if options.record is None else stack.enter_context(closing(_recording(options.record)))
         server = make_server(options, specs, recording)
         http_ = begin(", ".join(spec.name for spec in specs), options.http, options.token)
         run(server, http_, partial(_follow_files, server, options))
 
 
-@contextmanager
-def _recording(file: Path) -> "Generator[SessionFile]":
+def _recording(file: Path) -> "SessionFile":
     from tidings.inspector.session_file import SessionFile
 
     try:
-        recording = SessionFile(file)
+        return SessionFile(file)
     except OSError as error:
         raise Refusal(f"The session cannot be recorded: {file} cannot be written ({error.strerror}).") from None
-    with closing(recording):
-        yield recording
 
 
 def read_specs(options: BridgeOptions) -> "list[UpstreamSpec]":
@@ -194,10 +203,10 @@ async def _follow_files(server: "BridgeServer", options: BridgeOptions) -> None:
     from tidings.bridge.settings import is_file
 
     files = [Path(text) for text in options.targets if is_file(text)]
-    stamps = [_stamp(file) for file in files]
+    states = [_state(file) for file in files]
     while files:
         await anyio.sleep(_LOOK_SECONDS)
-        if stamps == (stamps := [_stamp(file) for file in files]):
+        if all(map(same_state, states, (states := [_state(file) for file in files]))):
             continue
         try:
             await server.set_servers(read_specs(options))
@@ -206,25 +215,7 @@ async def _follow_files(server: "BridgeServer", options: BridgeOptions) -> None:
             logger.warning("The servers stay as they are: %s", error)
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
-def print_snippet(client: str, options: BridgeOptions, specs: "Sequence[UpstreamSpec]") -> None:
-    """Prints the configuration that a client needs to use the bridge. Paths of files are absolute."""
-    from tidings.bridge.settings import is_file
-
-    targets = [str(Path(text).expanduser().absolute()) if is_file(text) else text for text in options.targets]
-    argv = [*client_config.program("bridge"), "bridge", *targets]
-    for name in ("watch", "poll", "allow", "deny"):
-        argv += [word for value in getattr(options, name) for word in (f"--{name}", value)]
-    argv += ["--interval", options.interval] if options.interval != "5s" else []
-    argv += ["--bus", options.bus] if options.bus else []
-    argv += [word for word, given in (("--hints", options.hints), ("--pass-token", options.pass_token)) if given]
-    argv += ["--record", str(options.record.absolute())] if options.record else []
-    name = client_config.server_name(specs[0].name if len(specs) == 1 else "bridge")
-    client_config.print_snippet(client, name, argv, options.http, options.token)
+def _state(file: Path) -> os.stat_result | None:
+    with suppress(OSError):
+        return file.stat()
+    return None

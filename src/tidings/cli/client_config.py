@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from tidings._kit.files import settings_folder
 from tidings._kit.lazy import install_source
@@ -111,13 +112,16 @@ def program(extra: str) -> list[str]:
     return [str(Path(found).absolute())] if found else [sys.executable, "-m", "tidings"]
 
 
-def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | None, token: str | None) -> None:
-    """Prints the configuration, and on standard error how to use it. With an address, the user starts the server.
+def print_snippet(client: str, name: str, targets: Sequence[str], http: HttpAddress | None, token: str | None) -> None:
+    """Prints the configuration for the server of the running command, and on standard error how to use it.
 
-    In `tidings install`, the server is written to the files of clients instead.
+    With an address, the user starts the server. In `tidings install`, the server is written to the files of clients.
     """
+    context = click.get_current_context()
+    command = context.command.name or ""
+    argv = [*program(command), command, *targets, *_options_of(context)]
     server = ClientServer(name, argv) if http is None else ClientServer(name, url=http.url, token=token)
-    if (install := click.get_current_context().meta.get(INSTALL)) is not None:
+    if (install := context.meta.get(INSTALL)) is not None:
         install(server)
         return
     click.echo(snippet(client, server, platform=sys.platform))
@@ -126,6 +130,23 @@ def print_snippet(client: str, name: str, argv: list[str], http: HttpAddress | N
         click.echo(f"The client does not start the server at {http.url}: run it yourself, with all options.", err=True)
     if http is not None and token:
         click.echo("The configuration contains the token: keep it secret.", err=True)
+
+
+def _options_of(context: click.Context) -> Iterator[str]:
+    """Yields the options that a command was given, by words or variables, but those about HTTP. Paths are absolute."""
+    for option in context.command.params:
+        name = option.name or ""
+        value = context.params.get(name)
+        if not isinstance(option, click.Option) or name in ("http", "token", "config") or value in (None, "", ()):
+            continue
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT:
+            continue
+        if option.is_flag:
+            yield from option.opts if value else option.secondary_opts
+            continue
+        for each in value if option.multiple else (value,):
+            shown = each.absolute() if isinstance(each, Path) else f"{each:g}" if isinstance(each, float) else each
+            yield from (option.opts[-1], str(shown))
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,11 @@
-"""The conversation of a one-shot command with a server: which client speaks, and the server's lists. Imports no SDK.
-
-What a command asks in `converse` must be safe to ask twice: the wire client tries first where it can, and hands over to
-the live client. Tool calls are not safe to repeat, and use the live client directly.
-"""
+"""The conversation of a one-shot command with a server: which client speaks, and the server's lists. Imports no SDK."""
 
 import gc
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_list
 from tidings._kit.suggest import did_you_mean
@@ -23,7 +19,10 @@ if TYPE_CHECKING:
     from tidings.cli.live_conversation import LiveConversation
     from tidings.cli.wire_client import WireClient
 
+    Client = WireClient | LiveConversation
+
 Item = dict[str, Any]
+T = TypeVar("T")
 
 _MAX_PAGES: Final = 1_000
 
@@ -48,64 +47,51 @@ class ListedItems:
         raise unknown(name, self)
 
 
-class Conversation:
-    """A connection to the server, by either client."""
-
-    def __init__(self, client: "WireClient | LiveConversation") -> None:
-        self._client = client
-        self.server = client.server
-
-    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return self._client.request(method, params)
-
-    def ping(self) -> float:
-        return self._client.ping()
-
-    def load(self, kind: ListKind) -> ListedItems:
-        """Returns one of the server's lists, with all pages."""
-        found, cursor, seen = ListedItems(kind), None, set[str]()
-        for _ in range(_MAX_PAGES):
-            page = self.request(kind.method, {} if cursor is None else {"cursor": cursor})
-            if not isinstance(page.get(kind.key), list):
-                raise invalid_answer(kind.method, f"it has no list {kind.key!r}", page)
-            for item in as_list(page[kind.key]):
-                if (reason := _complaint(kind, item)) is None:
-                    found.items.append(item)
-                else:
-                    found.malformed.append({"list": kind.key, "item": item, "reason": reason})
-            cursor = page.get("nextCursor")
-            if not cursor:
-                return found
-            if not isinstance(cursor, str) or cursor in seen:
-                raise invalid_answer(
-                    kind.method, "its nextCursor is not a string, or was used before", {"nextCursor": cursor}
-                )
-            seen.add(cursor)
-        raise invalid_answer(kind.method, f"it has more than {_MAX_PAGES:,} pages", {"nextCursor": cursor})
-
-    def load_if_any(self, kind: ListKind) -> ListedItems:
-        """Returns one of the server's lists; an empty one if the server does not support it."""
-        if kind.capability not in self.server.capabilities:
-            return ListedItems(kind)
-        try:
-            return self.load(kind)
-        except NotSupported:  # Many servers with resources have no templates.
-            return ListedItems(kind)
+def load(client: "Client", kind: ListKind) -> ListedItems:
+    """Returns one of the server's lists, with all pages."""
+    found, cursor, seen = ListedItems(kind), None, set[str]()
+    for _ in range(_MAX_PAGES):
+        page = client.request(kind.method, {} if cursor is None else {"cursor": cursor})
+        if not isinstance(page.get(kind.key), list):
+            raise invalid_answer(kind.method, f"it has no list {kind.key!r}", page)
+        for item in as_list(page[kind.key]):
+            if (reason := _complaint(kind, item)) is None:
+                found.items.append(item)
+            else:
+                found.malformed.append({"list": kind.key, "item": item, "reason": reason})
+        cursor = page.get("nextCursor")
+        if not cursor:
+            return found
+        if not isinstance(cursor, str) or cursor in seen:
+            reason = "its nextCursor is not a string, or was used before"
+            raise invalid_answer(kind.method, reason, {"nextCursor": cursor})
+        seen.add(cursor)
+    raise invalid_answer(kind.method, f"it has more than {_MAX_PAGES:,} pages", {"nextCursor": cursor})
 
 
-def converse(options: OneShotOptions, ask: Callable[[Conversation], object]) -> None:
-    """Connects, and calls `ask`; if the wire client meets something unusual, once more with the live client."""
+def load_if_any(client: "Client", kind: ListKind) -> ListedItems:
+    """Returns one of the server's lists; an empty one if the server does not support it."""
+    with suppress(NotSupported):  # Many servers with resources have no templates.
+        if kind.capability in client.server.capabilities:
+            return load(client, kind)
+    return ListedItems(kind)
+
+
+def converse(options: OneShotOptions, ask: Callable[["Client"], T]) -> T:
+    """Connects, and calls `ask`; if the wire client meets something unusual, once more with the live client.
+
+    So what `ask` does must be safe to repeat, which tool calls are not.
+    """
     gc.disable()  # The process ends soon.
     if options.suits_wire_client:
         from tidings.cli.wire_client import Unusual, WireClient
 
         with suppress(Unusual), WireClient(options) as wire_client:
-            ask(Conversation(wire_client))
-            return
+            return ask(wire_client)
     from tidings.cli.live_conversation import LiveConversation
 
     with LiveConversation(options) as client:
-        ask(Conversation(client))
+        return ask(client)
 
 
 def unknown(name: str, found: ListedItems, *more: ListedItems) -> OneShotFailed:
@@ -135,20 +121,18 @@ def _complaint(kind: ListKind, item: object) -> str | None:
     for key in dict.fromkeys((kind.id, "name")):
         if not isinstance(given.get(key), str) or not given[key]:
             return f"the {key} of an item is {_shown(given.get(key))}, not a string"
+    schema: object = given.get("inputSchema")
+    arguments: object = given.get("arguments")
+    names = [as_dict(each).get("name") for each in as_list(given.get("arguments"))]
     about = ""
-    if kind.word == "tools":
-        schema = given.get("inputSchema")
-        if as_dict_or_none(schema) is None:
-            about = f"its inputSchema is {_shown(schema)}, not an object"
-        elif as_dict(schema).get("type") != "object":
-            about = 'its inputSchema has no "type": "object"'
-    elif kind.word == "prompts":
-        arguments = given.get("arguments")
-        entries = as_list(arguments)
-        if arguments is not None and not isinstance(arguments, list):
-            about = f"its arguments are {_shown(arguments)}, not a list"
-        elif not all(isinstance(as_dict(each).get("name"), str) for each in entries):
-            about = "one of its arguments has no name"
+    if kind.word == "tools" and as_dict_or_none(schema) is None:
+        about = f"its inputSchema is {_shown(schema)}, not an object"
+    elif kind.word == "tools" and as_dict(schema).get("type") != "object":
+        about = 'its inputSchema has no "type": "object"'
+    elif kind.word == "prompts" and arguments is not None and not isinstance(arguments, list):
+        about = f"its arguments are {_shown(arguments)}, not a list"
+    elif kind.word == "prompts" and not all(isinstance(name, str) for name in names):
+        about = "one of its arguments has no name"
     return f"{given[kind.id]!r}: {about}" if about else None
 
 

@@ -13,7 +13,7 @@ from tidings._kit import event_wire
 from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings._kit.text import harmless
 from tidings.cli.contents import dumped
-from tidings.cli.conversation import Conversation, converse
+from tidings.cli.conversation import converse
 from tidings.cli.exits import OneShotFailed, Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
@@ -52,13 +52,7 @@ def _params(name: str, arguments: tuple[str, ...], **more: Any) -> dict[str, Any
 
 
 def _ask(options: OneShotOptions, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-
-    def ask(conversation: Conversation) -> None:
-        found.update(conversation.request(method, params))
-
-    converse(options, ask)
-    return found
+    return converse(options, lambda client: client.request(method, params))
 
 
 def _show_rows(rows: list[tuple[str, ...]], styles: tuple[str, ...], otherwise: str) -> None:
@@ -155,11 +149,9 @@ def tail_command(
     given = _params(name, arguments)["arguments"]
 
     async def follow() -> None:
-        from tidings.cli.live_conversation import NO_LISTS, live_client, timeouts
-        from tidings.client.config import Backoff, ClientConfig
+        from tidings.cli.live_conversation import live_client
 
-        config = ClientConfig(timeouts=timeouts(options), backoff=Backoff(tries=0), list_changed=NO_LISTS)
-        client, left = live_client(options, config, state=state), count
+        client, left = live_client(options, state=state), count
         async with client, contextlib.aclosing(client.events(name, arguments=given, since=since)) as events:
             async for event in events:
                 await _take(event, program, as_json=options.as_json)
@@ -273,13 +265,6 @@ def receive_command(port: int, host: str, secret: str | None, program: str | Non
         until_stopped(lambda: serve_app(receiver, http))
 
 
-for _each in (
-    list_command,
-    poll_command,
-    tail_command,
-    subscribe_command,
-    unsubscribe_command,
-    deliveries_command,
-    redeliver_command,
-):
+_COMMANDS = list_command, poll_command, tail_command, subscribe_command, unsubscribe_command
+for _each in (*_COMMANDS, deliveries_command, redeliver_command):
     command.add_command(_each)

@@ -21,9 +21,8 @@ from tidings._kit.lazy import install_command
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import credential_options, era_option, sent_headers, with_target_help
-from tidings.cli.serving import HttpAddress, PortInUse, listen
+from tidings.cli.serving import Configured, HttpAddress, PortInUse, listen
 from tidings.cli.terminal import all_of
-from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
     import socket

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import click
 
@@ -28,7 +28,7 @@ from tidings.errors import RequestTimedOut
 
 T = TypeVar("T")
 
-NO_LISTS = ListChanged(tools=False, resources=False, prompts=False)
+ONCE: Final = Backoff(tries=0, lost_tries=0)
 
 
 def timeouts(options: OneShotOptions) -> Timeouts:
@@ -40,20 +40,25 @@ def timeouts(options: OneShotOptions) -> Timeouts:
 
 def live_client(
     options: OneShotOptions,
-    config: ClientConfig,
     *,
     on_message: Callable[[Message], None] | None = None,
     state: str | None = None,
+    **config: Any,
 ) -> LiveClient:
-    """Makes the live client of a command; `on_message` gets every message."""
+    """Makes the live client of a command. Only a server that was there once is waited for, unless `config` differs."""
     from tidings.cli.asking import responder
 
+    defaults: dict[str, Any] = {
+        "timeouts": timeouts(options),
+        "backoff": Backoff(tries=0),
+        "list_changed": ListChanged(tools=False, resources=False, prompts=False),
+    }
     watched = options.verbose or on_message is not None
     try:
         client = connect(
             target_of(options.entry),
             era=options.era,
-            config=config,
+            config=ClientConfig(**(defaults | config)),
             state=state,
             answer=responder(options),
             roots=list(options.roots) or None,
@@ -98,12 +103,10 @@ class LiveConversation:
     server: ServerSummary
 
     def __init__(self, options: OneShotOptions) -> None:
-        once = Backoff(tries=0, lost_tries=0)
-        config = ClientConfig(timeouts=timeouts(options), backoff=once, list_changed=NO_LISTS)
         self._runner = asyncio.Runner()
         self._calls: set[Any] = set()
         self._garbage = ""
-        self.client = live_client(options, config, on_message=self._keep_answer)
+        self.client = live_client(options, backoff=ONCE, on_message=self._keep_answer)
         self.client.on(GarbageReceived, self._keep_garbage)
         self.raw_answer: Any = None  # The answer to a tool call as it came over the wire
 

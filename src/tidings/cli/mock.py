@@ -12,9 +12,8 @@ import click
 from tidings._kit.text import counted, harmless
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
-from tidings.cli.serving import begin, check_token_use, http_address, http_options, serve_app, until_stopped
+from tidings.cli.serving import Configured, begin, check_token_use, http_address, http_options, serve_app, until_stopped
 from tidings.cli.terminal import table
-from tidings.cli.variables import Configured
 
 if TYPE_CHECKING:
     from tidings.inspector.records import Record

@@ -13,19 +13,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 from click.core import ParameterSource
 
+from tidings._kit.process import can_open_browser
 from tidings._kit.text import harmless
 from tidings.cli.exits import ALL, ending, failed
-from tidings.cli.terminal import all_of
+from tidings.cli.terminal import all_of, styled, typed_line
+from tidings.client.masking import shown_url
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget, GaveUp, SignInNeeded, TidingsError
 from tidings.inspector.catalog import Catalog, CatalogError, user_catalog
 from tidings.inspector.catalog.catalog import command_length, is_runner, resolve
 from tidings.inspector.catalog.entry import ServerEntry
+
+if TYPE_CHECKING:
+    from tidings.client.sign_in import SignInStep
 
 TOKEN_VARIABLE: Final = "TIDINGS_BEARER_TOKEN"  # noqa: S105 - the name of a variable
 """Not TIDINGS_TOKEN, the token of the user's own servers: it must not be sent to other servers."""
@@ -154,7 +159,15 @@ def with_target_help(function: Callable[..., Any], more: str) -> str:
 # The command
 
 
-class OneShot(click.Command):
+class Reported(click.Command):
+    """A command whose failures are JSON with `--json`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with ending(as_json=bool(ctx.params.get("as_json"))):
+            return super().invoke(ctx)
+
+
+class OneShot(Reported):
     """A command with a TARGET, or with the words of a command after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -189,10 +202,6 @@ class OneShot(click.Command):
             return None if any(entry.name == args[place] for entry in catalog().entries()) else place
         return place
 
-    def invoke(self, ctx: click.Context) -> Any:
-        with ending(as_json=bool(ctx.params.get("as_json"))):
-            return super().invoke(ctx)
-
 
 def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[..., Any]], click.Command]:
     """Makes a command of a function that takes `OneShotOptions` and its own parameters; adds TARGET and the options."""
@@ -209,7 +218,12 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
                     wanted = error.__cause__ if isinstance(error, GaveUp) else error
                     if not isinstance(wanted, SignInNeeded) or not options.can_ask:
                         raise failed(error, is_command=options.is_command) from error
-                    _sign_in(options.entry, wanted.message)
+                    import asyncio
+
+                    entry, sent = options.entry, options.entry.headers.items()
+                    headers = {name: value for name, value in sent if name.lower() != "authorization"}
+                    click.echo(harmless(wanted.message), err=True)
+                    asyncio.run(sign_in(entry.url or "", on_step=print_step, headers=headers, account=entry.account))
 
         target = click.argument("target", callback=_target)
         help_ = with_target_help(function, "Alternatively, omit it and give the command after --.")
@@ -218,15 +232,58 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
     return decorate
 
 
-def _sign_in(entry: ServersFileEntry, why: str) -> None:
-    """Lets the person at the terminal sign in to a server, of which `why` says that it wants a sign-in."""
+# Signing in
+
+
+async def sign_in(url: str, *, browser: bool = True, **options: Any) -> None:
+    """Leads a person through a sign-in. Where there is a screen, a browser opens, and comes back by itself.
+
+    Otherwise the person opens the address anywhere, and pastes the one that the browser shows at the end.
+    """
     import asyncio
 
-    from tidings.cli.signing import print_step, sign_in
+    from tidings.client.sign_in import SigningIn
 
-    click.echo(harmless(why), err=True)
-    headers = {name: value for name, value in entry.headers.items() if name.lower() != "authorization"}
-    asyncio.run(sign_in(entry.url or "", on_step=print_step, headers=headers, account=entry.account))
+    opens = browser and can_open_browser(os.environ)
+    signing_in = SigningIn(url, open_browser=lambda address: _lead(address, opens=opens), **options)
+
+    async def take_pasted() -> None:
+        with suppress(EOFError, OSError, ValueError):  # There is no standard input, or it cannot be watched.
+            while True:
+                line = await typed_line("")
+                try:
+                    if line.strip():
+                        signing_in.finish(line)
+                except ValueError as error:
+                    click.echo(str(error), err=True)
+
+    pasting = asyncio.create_task(take_pasted())
+    try:
+        account = await signing_in.run()
+    finally:
+        pasting.cancel()
+    click.echo(f"Signed in to {shown_url(signing_in.url)} as {harmless(account.name)}.", err=True)
+
+
+def _lead(address: str, *, opens: bool) -> None:
+    import asyncio
+    import webbrowser
+
+    if opens:
+        with suppress(webbrowser.Error, OSError):
+            asyncio.get_running_loop().run_in_executor(None, webbrowser.open, address)
+    first = "Your browser opens to sign in. If it does not, open" if opens else "To sign in, open this in a browser"
+    click.echo(f"{first}:\n\n  {harmless(address)}\n", err=True)
+    click.echo("If the browser is on another machine, paste here the address that it shows after you agreed.", err=True)
+
+
+def print_step(step: "SignInStep") -> None:
+    """Prints what a step of a sign-in has come to."""
+    if step.status is not None:
+        click.echo(styled(f"  {step.name}: {step.words}", "dim", sys.stderr), err=True)
+
+
+# Options
 
 
 def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | list[str]:
@@ -265,9 +322,9 @@ def _pairs(_ctx: click.Context, param: click.Parameter, values: Sequence[str]) -
     return pairs
 
 
-def _from_variable(ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
+def _from_variable(_ctx: click.Context, param: click.Parameter, name: str | None) -> str | None:
     if name is not None and not os.environ.get(name):
-        raise click.BadParameter(f"the variable {name} is not set, or empty.", ctx, param)
+        raise click.BadParameter(f"the variable {name} is not set, or empty.", param=param)
     return os.environ[name] if name is not None else None
 
 

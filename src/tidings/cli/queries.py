@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,12 +12,15 @@ from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.suggest import closest, did_you_mean, question
 from tidings._kit.text import counted, harmless, listed
 from tidings.cli.contents import dumped, show_blocks, show_resource
-from tidings.cli.conversation import Conversation, Item, ListedItems, converse, summary_of, unknown
+from tidings.cli.conversation import Item, ListedItems, converse, load, load_if_any, summary_of, unknown
 from tidings.cli.exits import OneShotFailed, failed, malformed, payload_text
 from tidings.cli.oneshot import OneShotOptions, ServerSummary, one_shot
 from tidings.cli.terminal import styled, table
 from tidings.errors import ResourceNotFound, ServerError
 from tidings.inspector.records import LISTS, ListKind
+
+if TYPE_CHECKING:
+    from tidings.cli.conversation import Client
 
 # Lists
 
@@ -31,11 +34,11 @@ def list_command(options: OneShotOptions, kind: str | None, name: str | None) ->
     With NAME, show one item in full.
     """
 
-    def ask(conversation: Conversation) -> None:
+    def ask(client: "Client") -> None:
         if kind is None:
-            _show_lists(options, [conversation.load_if_any(each) for each in LISTS.values()])
+            _show_lists(options, [load_if_any(client, each) for each in LISTS.values()])
             return
-        found = conversation.load(LISTS[kind])
+        found = load(client, LISTS[kind])
         if name is None:
             _show_lists(options, [found])
         else:
@@ -121,11 +124,11 @@ def read_command(options: OneShotOptions, uri: str, output: str | None) -> None:
     if not uri.strip():
         raise OneShotFailed("The URI is empty. `tidings list TARGET resources` shows the resources of the server.")
 
-    def ask(conversation: Conversation) -> None:
+    def ask(client: "Client") -> None:
         try:
-            result = conversation.request("resources/read", {"uri": uri})
+            result = client.request("resources/read", {"uri": uri})
         except ServerError as error:
-            raise _not_read(conversation, uri, error) from error
+            raise _not_read(client, uri, error) from error
         contents = as_list(result.get("contents"))
         if not isinstance(result.get("contents"), list) or not all(isinstance(each, dict) for each in contents):
             raise malformed("The server's answer to resources/read has no list of contents.", result)
@@ -137,9 +140,9 @@ def read_command(options: OneShotOptions, uri: str, output: str | None) -> None:
     converse(options, ask)
 
 
-def _not_read(conversation: Conversation, uri: str, error: ServerError) -> OneShotFailed | ServerError:
+def _not_read(client: "Client", uri: str, error: ServerError) -> OneShotFailed | ServerError:
     """Returns the reason why a resource could not be read, with similar resources of the server."""
-    resources = conversation.load_if_any(LISTS["resources"])
+    resources = load_if_any(client, LISTS["resources"])
     if uri in resources.ids:
         return error
     close = closest(uri, resources.ids, cutoff=0.5)
@@ -147,7 +150,7 @@ def _not_read(conversation: Conversation, uri: str, error: ServerError) -> OneSh
         end = failed(error)
         end.message = f"{end.message.rstrip('.')}.{question(close)}" if close else end.message
         return end
-    templates = conversation.load_if_any(LISTS["templates"])
+    templates = load_if_any(client, LISTS["templates"])
     end = unknown(uri, resources, *([templates] if templates.ids and not close else []))
     end.code, end.help = error.code, error.help
     return end
@@ -169,10 +172,10 @@ def prompt_command(options: OneShotOptions, name: str, pairs: tuple[str, ...], *
             raise OneShotFailed(f"{pair!r} is not an argument. Write KEY=VALUE.")
         arguments[key] = value
 
-    def ask(conversation: Conversation) -> None:
+    def ask(client: "Client") -> None:
         if not no_check:
-            _check_arguments(conversation.load(LISTS["prompts"]).find(name), name, arguments)
-        result = conversation.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
+            _check_arguments(load(client, LISTS["prompts"]).find(name), name, arguments)
+        result = client.request("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
         messages = [as_dict(each) for each in as_list(result.get("messages"))]
         valid = all(isinstance(each.get("role"), str) and isinstance(each.get("content"), dict) for each in messages)
         if not isinstance(result.get("messages"), list) or not valid:
@@ -214,7 +217,7 @@ def info_command(options: OneShotOptions) -> None:
 
     Also shows the protocol version in use, and the instructions that the server has for models.
     """
-    converse(options, lambda conversation: _show_server(options, conversation.server))
+    converse(options, lambda client: _show_server(options, client.server))
 
 
 def _show_server(options: OneShotOptions, server: ServerSummary) -> None:
@@ -265,12 +268,12 @@ def ping_command(options: OneShotOptions, count: int, interval: float) -> None:
     The time to connect is not counted. With --json, prints one line per answer.
     """
 
-    def ask(conversation: Conversation) -> None:
-        name = conversation.server.name
+    def ask(client: "Client") -> None:
+        name = client.server.name
         for number in range(count):
             if number:
                 time.sleep(interval)
-            took = conversation.ping() * 1000
+            took = client.ping() * 1000
             click.echo(json.dumps({"ms": round(took, 3)}) if options.as_json else f"{name} answered in {took:.1f} ms")
 
     converse(options, ask)

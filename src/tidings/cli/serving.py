@@ -1,4 +1,4 @@
-"""Parts of commands that serve: `--http` and `--token`, the socket, the first log lines, and running until stopped.
+"""Parts of commands that serve: options and variables, the socket, the first log lines, and running until stopped.
 
 An address that other machines can reach needs a token, which every request must then send.
 """
@@ -6,6 +6,7 @@ An address that other machines can reach needs a token, which every request must
 import errno
 import gc
 import hmac
+import os
 import re
 import signal
 import socket
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 from click.core import ParameterSource
 
+from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import is_ip
-from tidings.cli.exits import Refusal
+from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import logger
 from tidings.cli.terminal import all_of
 
@@ -33,6 +35,54 @@ DEFAULT: Final = "127.0.0.1:8000"
 _ADDRESS = re.compile(r"(?:(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)?:)?(?P<port>[0-9]{1,5})")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - allowed, with a token
+
+
+# Options
+
+
+class ListOption(click.types.StringParamType):
+    """A text that may be given several times; a variable separates several by commas."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        return [word.strip() for word in rv.split(",") if word.strip()]
+
+
+class Configured(click.Command):
+    """A command whose options are also variables: `--read-only` of `tidings vault` is `TIDINGS_VAULT_READ_ONLY`.
+
+    Those with `allow_from_autoenv=False` have none. An empty variable counts as not set.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._options = [each for each in self.params if isinstance(each, click.Option)]
+        self.prefix = f"TIDINGS_{(self.name or '').upper()}_"
+        for option in self._options:
+            if option.envvar is None and option.allow_from_autoenv:
+                option.envvar = f"{self.prefix}{max(option.opts, key=len)[2:].replace('-', '_').upper()}"
+        variable, option = next(iter(self.variables.items()))
+        example = f"{variable} for {max(option.opts, key=len)}"
+        self.epilog = f"Options can also be set with environment variables, for example {example}.\n\n{FEW}"
+
+    @property
+    def variables(self) -> dict[str, click.Option]:
+        return {str(each.envvar): each for each in self._options if str(each.envvar).startswith(self.prefix)}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            option = error.param
+            if option is None or ctx.get_parameter_source(option.name or "") is not ParameterSource.ENVIRONMENT:
+                raise
+            raise Refusal(f"{option.envvar}: {error.message}") from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        for name in sorted(os.environ):  # Most likely misspelled.
+            if name.startswith(self.prefix) and name not in self.variables:
+                cure = did_you_mean(name, self.variables, show=str) or f" See tidings {self.name} --help."
+                logger.warning("The variable %s is ignored: there is no such setting.%s", name, cure)
+        return super().invoke(ctx)
 
 
 def _no_port(_ctx: click.Context, _param: click.Parameter, given: str | None) -> None:
@@ -69,6 +119,9 @@ waking_options: Final = all_of(
         ),
     ]
 )
+
+
+# Addresses
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,24 @@
 """`tidings sign-in`, `sign-out` and `accounts`."""
 
 import asyncio
+import json
 import os
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidings._kit.text import duration, harmless, one_line
 from tidings.cli.contents import dumped
-from tidings.cli.exits import ALL, OneShotFailed, ending
-from tidings.cli.oneshot import find_server, header_option
-from tidings.cli.signing import print_in_full, print_step, sign_in
-from tidings.cli.terminal import table
+from tidings.cli.exits import ALL, OneShotFailed
+from tidings.cli.oneshot import Reported, find_server, header_option, print_step, sign_in
+from tidings.cli.terminal import styled, table
 from tidings.client.accounts import Account, default_accounts
 from tidings.client.masking import shown_url
+
+if TYPE_CHECKING:
+    from tidings.client.sign_in import SignInStep
 
 _account_option = click.option("--account", default="", metavar="NAME", help="The name of the account.")
 
@@ -27,13 +30,18 @@ def _url_of(target: str) -> str:
     return url
 
 
-class _Command(click.Command):
-    def invoke(self, ctx: click.Context) -> object:
-        with ending(as_json=bool(ctx.params.get("as_json"))):
-            return super().invoke(ctx)
+def print_in_full(step: "SignInStep") -> None:
+    """Prints a step with its request and its answer."""
+    status = "waiting" if step.status is None else f"HTTP {step.status}, {step.ms:.0f} ms"
+    click.echo(f"{styled(step.name, 'heading', sys.stderr)} ({status}): {step.words}", err=True)
+    if step.url:
+        click.echo(f"  {step.method} {shown_url(step.url)}", err=True)
+    for name, value in (("sent", step.request), ("answer", step.answer)):
+        if value is not None:
+            click.echo(f"  {name}: {harmless(json.dumps(value, ensure_ascii=False))}", err=True)
 
 
-@click.command("sign-in", cls=_Command, epilog=ALL)
+@click.command("sign-in", cls=Reported, epilog=ALL)
 @click.argument("target", metavar="URL")
 @_account_option
 @click.option("--client-id", default="", metavar="ID", help="A registered client, or the URL of a client-id document.")
@@ -69,7 +77,7 @@ def sign_in_command(
     asyncio.run(begun)
 
 
-@click.command("sign-out", cls=_Command, epilog=ALL)
+@click.command("sign-out", cls=Reported, epilog=ALL)
 @click.argument("target", metavar="URL")
 @_account_option
 def sign_out_command(target: str, account: str) -> None:
@@ -91,7 +99,7 @@ def sign_out_command(target: str, account: str) -> None:
         click.echo(f"Signed out {harmless(each.name)} of {shown_url(url)}. Its tokens were {end}")
 
 
-@click.command("accounts", cls=_Command, epilog=ALL)
+@click.command("accounts", cls=Reported, epilog=ALL)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def accounts_command(*, as_json: bool) -> None:
     """List the accounts that are signed in to servers.
@@ -100,30 +108,20 @@ def accounts_command(*, as_json: bool) -> None:
     """
     found = default_accounts().all()
     if as_json:
-        click.echo(dumped({"accounts": [facts_of(each) for each in found]}))
+        names = ("name", "scope", "issuer", "expires", "renewable", "current")
+        facts = [{"url": shown_url(each.url)} | {name: getattr(each, name) for name in names} for each in found]
+        click.echo(dumped({"accounts": facts}))
     elif not found:
         click.echo("No account is signed in. Sign in with: tidings sign-in URL", err=True)
     else:
-        rows = [
-            (
-                f"{'*' if each.current else ' '} {harmless(each.name)}",
-                shown_url(each.url),
-                one_line(each.scope),
-                life(each),
-            )
-            for each in found
-        ]
+        rows: list[tuple[str, ...]] = []
+        for each in found:
+            name = f"{'*' if each.current else ' '} {harmless(each.name)}"
+            rows.append((name, shown_url(each.url), one_line(each.scope), _life(each)))
         table(rows, ("name", "place", "dim", ""), sys.stdout)
 
 
-def facts_of(account: Account) -> dict[str, Any]:
-    """Returns an account as JSON."""
-    names = ("name", "scope", "issuer", "expires", "renewable", "current")
-    return {"url": shown_url(account.url)} | {name: getattr(account, name) for name in names}
-
-
-def life(account: Account) -> str:
-    """Returns for how long an account is signed in, in words."""
+def _life(account: Account) -> str:
     left = None if account.expires is None else account.expires - time.time()
     if account.wanted:
         return f"needs another sign-in for: {one_line(account.wanted)}"

@@ -17,13 +17,14 @@ import click
 from tidings._kit.bounded_json import as_dict, as_dicts, as_float, as_text
 from tidings._kit.text import duration, harmless, one_line
 from tidings.cli.contents import dumped, show_blocks, show_result
-from tidings.cli.conversation import Conversation, converse
+from tidings.cli.conversation import converse
 from tidings.cli.exits import SERVER, OneShotFailed, exit_code_of
 from tidings.cli.oneshot import OneShot, OneShotOptions, one_shot
 from tidings.cli.terminal import DrawnLine, styled, table
 from tidings.errors import NotSupported, RequestFailed, RequestTimedOut, TaskLost
 
 if TYPE_CHECKING:
+    from tidings.cli.conversation import Client
     from tidings.cli.live_conversation import LiveConversation
     from tidings.client.calls import StartedCall
     from tidings.client.live import LiveClient
@@ -253,7 +254,7 @@ def command(
     if wait and cancel:
         raise click.UsageError("--wait and --cancel exclude each other.")
     if not wait:
-        converse(options, lambda conversation: _look(options, conversation, task_id, cancel=cancel))
+        converse(options, lambda client: _look(options, client, task_id, cancel=cancel))
         return
     from tidings.cli.live_conversation import LiveConversation
 
@@ -265,13 +266,13 @@ def command(
     show_result(as_dict(result), output, as_json=options.as_json, events=progress)
 
 
-def _look(options: OneShotOptions, conversation: Conversation, task_id: str, *, cancel: bool) -> None:
-    if conversation.server.era == "legacy":
+def _look(options: OneShotOptions, client: "Client", task_id: str, *, cancel: bool) -> None:
+    if client.server.era == "legacy":
         raise no_tasks_by_id()
     if cancel:
-        _ask(conversation, "tasks/cancel", task_id)
+        _ask(client, "tasks/cancel", task_id)
     try:
-        task = _ask(conversation, "tasks/get", task_id)
+        task = _ask(client, "tasks/get", task_id)
     except TaskLost:
         if not cancel:
             raise
@@ -314,9 +315,9 @@ def _time(value: object) -> float | None:
     return None
 
 
-def _ask(conversation: Conversation, method: str, task_id: str) -> dict[str, Any]:
+def _ask(client: "Client", method: str, task_id: str) -> dict[str, Any]:
     try:
-        return conversation.request(method, {"taskId": task_id})
+        return client.request(method, {"taskId": task_id})
     except RequestFailed as error:
         if as_dict(error.data).get("rpc_code") != _INVALID_PARAMS:
             raise

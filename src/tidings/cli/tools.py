@@ -14,7 +14,7 @@ import click
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import counted
 from tidings.cli.contents import dumped, show_result
-from tidings.cli.conversation import Conversation, Item, ListedItems
+from tidings.cli.conversation import Item, ListedItems, load
 from tidings.cli.exits import BAD_ANSWER, OneShotFailed, exit_code_of, malformed
 from tidings.cli.oneshot import OneShot, OneShotOptions, one_shot
 from tidings.cli.task import ProgressLine, follow, no_tasks_by_id, show_detached
@@ -118,7 +118,7 @@ class _OneCall:
         with suppress(Unusual), WireClient(self.options) as client:
             if "io.modelcontextprotocol/tasks" in as_dict(client.server.capabilities.get("extensions")):
                 return None  # The server may run any tool as a task.
-            found = Conversation(client).load(LISTS["tools"]).find(self.tool) if self.is_checked else {}
+            found = load(client, LISTS["tools"]).find(self.tool) if self.is_checked else {}
             if as_dict(found.get("execution")).get("taskSupport") == "required":
                 return None
             result = client.call(self.tool, self._arguments(found), line.show)
@@ -242,18 +242,11 @@ class Load:
     async def run(self, pairs: tuple[str, ...], given: dict[str, Any] | None) -> None:
         import asyncio
 
-        from tidings.cli.live_conversation import NO_LISTS, live_client, timeouts
-        from tidings.client.config import Backoff, CacheLimits, ClientConfig
+        from tidings.cli.live_conversation import ONCE, live_client
+        from tidings.client.config import CacheLimits
 
-        config = ClientConfig(
-            timeouts=timeouts(self.options),
-            backoff=Backoff(tries=0, lost_tries=0),
-            list_changed=NO_LISTS,
-            cache=CacheLimits(entries=1),
-            concurrency=self.concurrency,
-            history=0,
-        )
-        async with live_client(self.options, config) as client:
+        limits: dict[str, Any] = {"cache": CacheLimits(entries=1), "concurrency": self.concurrency, "history": 0}
+        async with live_client(self.options, backoff=ONCE, **limits) as client:
             found = (await tools_of(client)).find(self.tool)
             arguments = arguments_for(self.tool, found["inputSchema"], pairs, given)
             self._began = time.perf_counter()

@@ -15,13 +15,14 @@ from click.core import ParameterSource
 from tidings._kit.lazy import not_installed
 from tidings._kit.suggest import closest, question
 from tidings._kit.text import counted
-from tidings.cli import client_config
-from tidings.cli.client_config import config_option
+from tidings.cli.client_config import config_option, print_snippet, server_name
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.serving import (
     DEFAULT,
+    Configured,
     HttpAddress,
+    ListOption,
     begin,
     check_channel,
     check_token_use,
@@ -30,7 +31,6 @@ from tidings.cli.serving import (
     run,
     waking_options,
 )
-from tidings.cli.variables import Configured, ListOption
 
 if TYPE_CHECKING:
     from tidings.vault.library import VaultLibrary
@@ -108,10 +108,13 @@ def command(
     options = VaultOptions(folders, address, token=token or None, **given)
     check_token_use(ctx, address, options.token)
     check_channel(address, options.channel)
-    if config is not None:
-        print_snippet(config, options)
-    else:
+    if config is None:
         serve(options)
+        return
+    check(options)  # A server that cannot start gets no configuration.
+    make_server(options)
+    folders = tuple(path.resolve() for path in options.paths)
+    print_snippet(config, server_name(folders[0].name), [str(path) for path in folders], address, options.token)
 
 
 def serve(options: VaultOptions) -> None:
@@ -181,20 +184,3 @@ def make_server(options: VaultOptions) -> "VaultServer":
         )
     except (ValueError, ImportError, OSError) as error:
         raise Refusal(str(error)) from error
-
-
-def print_snippet(client: str, options: VaultOptions) -> None:
-    """Prints the configuration that a client needs to use the vault. Its paths are absolute."""
-    check(options)  # A server that cannot start gets no configuration.
-    make_server(options)
-    argv = [*client_config.program("vault"), "vault", *(str(path.resolve()) for path in options.paths)]
-    if options.read_only:
-        argv.append("--read-only")
-    argv += [word for glob in options.exclude for word in ("--exclude", glob)]
-    if options.bus:
-        argv += ["--bus", options.bus]
-    if options.cache:
-        argv += ["--cache", str(options.cache.absolute())]
-    argv += [word for word, given in (("--hints", options.hints), ("--channel", options.channel)) if given]
-    name = client_config.server_name(options.paths[0].resolve().name)
-    client_config.print_snippet(client, name, argv, options.http, options.token)

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import click
@@ -62,18 +62,10 @@ class _Watch:
         self._away = False
 
     async def run(self, count: int | None) -> None:
-        from dataclasses import replace
-
-        from tidings.cli.live_conversation import NO_LISTS, live_client, plain, timeouts
-        from tidings.client.config import Backoff, ClientConfig
+        from tidings.cli.live_conversation import live_client, plain, timeouts
         from tidings.client.events import RefreshFailed, StateChanged, SubscriptionFailed
 
-        config = ClientConfig(
-            timeouts=replace(timeouts(self.options), ping_interval=10.0, ping=5.0),
-            backoff=Backoff(tries=0),  # Only a server that was there once is waited for.
-            list_changed=NO_LISTS,
-        )
-        client = live_client(self.options, config)
+        client = live_client(self.options, timeouts=replace(timeouts(self.options), ping_interval=10.0, ping=5.0))
         client.on(StateChanged, self._log_state)
         client.on(RefreshFailed, lambda event: logger.info("Cannot read %s now: %s", event.uri, event.error.message))
         client.on(SubscriptionFailed, self._log_refusal)

@@ -12,11 +12,11 @@ import click
 from click.core import ParameterSource
 
 from tidings._kit.lazy import not_installed, packages_missing
-from tidings.cli import client_config
-from tidings.cli.client_config import config_option
+from tidings.cli.client_config import config_option, print_snippet
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
 from tidings.cli.serving import (
+    Configured,
     HttpAddress,
     begin,
     check_channel,
@@ -26,7 +26,6 @@ from tidings.cli.serving import (
     run,
     waking_options,
 )
-from tidings.cli.variables import Configured
 from tidings.web import PACKAGES
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 
@@ -123,10 +122,11 @@ def command(
     options = WebOptions(settings, address, bus, token or None, hints, channel)
     check_token_use(ctx, address, options.token)
     check_channel(address, channel)
-    if config is not None:
-        print_snippet(config, options)
-    else:
+    if config is None:
         serve(options)
+    else:
+        make_server(options)  # A server that cannot start gets no configuration.
+        print_snippet(config, "web", [], address, options.token)
 
 
 def serve(options: WebOptions) -> None:
@@ -172,16 +172,3 @@ def _folder_of(options: WebOptions) -> Path | None:
     place = "stdio" if options.http is None else f"{options.http.host}:{options.http.port}"
     digest = hashlib.blake2b(repr([place, allowed]).encode(), digest_size=8).hexdigest()
     return Path(platformdirs.user_cache_dir("tidings")) / "web" / digest
-
-
-def print_snippet(client: str, options: WebOptions) -> None:
-    """Prints the configuration that a client needs to use the web server."""
-    make_server(options)  # A server that cannot start gets no configuration.
-    argv = [*client_config.program("web"), "web"]
-    for setting in SETTINGS:
-        if (value := getattr(options.settings, setting.name)) != setting.default:
-            argv += setting.written(value)
-    if options.bus:
-        argv += ["--bus", options.bus]
-    argv += [word for word, given in (("--hints", options.hints), ("--channel", options.channel)) if given]
-    client_config.print_snippet(client, "web", argv, options.http, options.token)

@@ -167,15 +167,6 @@ class Setting:
             bounds = f"{self.least:,g} or more" if self.most == float("inf") else f"{self.least:,g} to {self.most:,g}"
             raise BadSetting(f"{value:,g} is out of range. Give {bounds}.")
 
-    def written(self, value: Any) -> list[str]:
-        """Returns the words of a command line that give this value, wherever the command is started."""
-        if self.kind == "flag":
-            return [self.option.partition("/")[0] if value else self.option.partition("/")[2]]
-        if self.kind == "file":
-            value = value.absolute()
-        each = value if self.many else [f"{value:g}" if self.kind == "seconds" else value]
-        return [word for one in each for word in (self.option, str(one))]
-
 
 def setting(default: Any, kind: Kind, help_: str, **bounds: Any) -> Any:
     """Declares a field of a dataclass as a setting. `bounds` are `least`, `most` and `choices` of `Setting`."""
