@@ -11,14 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import click
-from mcp_types import (
-    METHOD_NOT_FOUND,
-    CreateMessageRequestParams,
-    ElicitResult,
-    ErrorData,
-    InputRequest,
-    TextContent,
-)
+from mcp_types import METHOD_NOT_FOUND, CreateMessageRequestParams, ElicitResult, ErrorData, InputRequest, TextContent
 from pydantic import TypeAdapter, ValidationError
 
 from tidings._kit.text import harmless

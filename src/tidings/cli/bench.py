@@ -12,6 +12,7 @@ import click
 
 import tidings
 from tidings._kit.suggest import did_you_mean, there_are
+from tidings.cli.terminal import option
 
 BENCHMARKS = {  # The programs in `benchmarks/` that people run; the other files there help them
     "fanout": "The cost of notifying many subscribers of one change.",
@@ -31,16 +32,12 @@ _TIDY_SECONDS: Final = 15
 
 # Everything after the benchmark's name is for the benchmark, including `--help`.
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--all", "every", is_flag=True, help="Run all benchmarks and print one table of ratios (about 40 minutes)."
-)
-@click.option("--quick", is_flag=True, help="With --all: smaller benchmarks (about 20 minutes).")
-@click.option(
-    "--json",
-    "file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    help="With --all: also write all figures to this file.",
+@option("every --all", "Run all benchmarks and print one table of ratios (about 40 minutes).")
+@option("--quick", "With --all: smaller benchmarks (about 20 minutes).")
+@option(
+    "file --json=FILE",
+    "With --all: also write all figures to this file.",
+    click.Path(dir_okay=False, writable=True, path_type=Path),
 )
 @click.argument("name", required=False)
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)

@@ -25,6 +25,7 @@ from tidings.cli.serving import (
     http_options,
     run,
 )
+from tidings.cli.terminal import option
 
 if TYPE_CHECKING:
     from tidings.bridge import BridgeServer, UpstreamSpec
@@ -54,46 +55,28 @@ class BridgeOptions:
 @click.command("bridge", cls=Configured)
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @http_options
-@click.option(
-    "--bus", metavar="URL", help="Share changes and work with other bridges over this bus, for example redis://host."
-)
-@click.option(
-    "--watch",
+@option("--bus=URL", "Share changes and work with other bridges over this bus, for example redis://host.")
+@option(
+    "--watch=CALL",
+    "Offer the result of a read-only tool as a live resource: 'tool:NAME ARGUMENT=VALUE every=30s'.",
+    ListOption(),
     multiple=True,
-    type=ListOption(),
-    metavar="CALL",
-    help="Offer the result of a read-only tool as a live resource: 'tool:NAME ARGUMENT=VALUE every=30s'.",
 )
-@click.option(
-    "--interval",
-    metavar="TIME",
-    default="5s",
-    help="Poll at this interval if a server sends no notifications. [5s]",
-)
-@click.option(
-    "--poll",
+@option("--interval=TIME", "Poll at this interval if a server sends no notifications. [5s]", default="5s")
+@option(
+    "--poll=GLOB=TIME",
+    "Poll matching URIs at a fixed interval, for example 'file:///*=30s'.",
+    ListOption(),
     multiple=True,
-    type=ListOption(),
-    metavar="GLOB=TIME",
-    help="Poll matching URIs at a fixed interval, for example 'file:///*=30s'.",
 )
-@click.option(
-    "--allow", multiple=True, type=ListOption(), metavar="GLOB", help="Offer only the tools and prompts that match."
-)
-@click.option(
-    "--deny", multiple=True, type=ListOption(), metavar="GLOB", help="Do not offer the tools and prompts that match."
-)
-@click.option(
-    "--pass-token",
-    is_flag=True,
-    help="Pass each client's own token on to the servers, in a separate session for each token.",
-)
-@click.option("--hints", is_flag=True, help="Append to results which resources changed since the client read them.")
-@click.option(
-    "--record",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Record what happens between the bridge and the servers, for the inspector and 'tidings mock'.",
+@option("--allow=GLOB", "Offer only the tools and prompts that match.", ListOption(), multiple=True)
+@option("--deny=GLOB", "Do not offer the tools and prompts that match.", ListOption(), multiple=True)
+@option("--pass-token", "Pass each client's own token on to the servers, in a separate session for each token.")
+@option("--hints", "Append to results which resources changed since the client read them.")
+@option(
+    "--record=FILE",
+    "Record what happens between the bridge and the servers, for the inspector and 'tidings mock'.",
+    click.Path(dir_okay=False, path_type=Path),
 )
 @config_option("the bridge")
 @log_options

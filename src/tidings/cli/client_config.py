@@ -20,6 +20,7 @@ from tidings._kit.lazy import install_source
 from tidings.cli.client_file import Format, as_text
 from tidings.cli.exits import Refusal
 from tidings.cli.serving import HttpAddress
+from tidings.cli.terminal import option
 
 INSTALL: Final = "tidings.install"
 """In the `meta` of a click context: takes the server, instead of its configuration being printed."""
@@ -94,11 +95,11 @@ CLIENTS: Final = {
 
 def config_option(what: str) -> Callable[[Any], Any]:
     """Returns the option `--config` of a command whose server is called `what`."""
-    return click.option(
+    return option(
         "--config",
-        type=click.Choice(list(CLIENTS)),
+        f"Print the configuration that this client needs to use {what}, and exit.",
+        click.Choice(list(CLIENTS)),
         allow_from_autoenv=False,
-        help=f"Print the configuration that this client needs to use {what}, and exit.",
     )
 
 
@@ -134,19 +135,19 @@ def print_snippet(client: str, name: str, targets: Sequence[str], http: HttpAddr
 
 def _options_of(context: click.Context) -> Iterator[str]:
     """Yields the options that a command was given, by words or variables, but those about HTTP. Paths are absolute."""
-    for option in context.command.params:
-        name = option.name or ""
+    for param in context.command.params:
+        name = param.name or ""
         value = context.params.get(name)
-        if not isinstance(option, click.Option) or name in ("http", "token", "config") or value in (None, "", ()):
+        if not isinstance(param, click.Option) or name in ("http", "token", "config") or value in (None, "", ()):
             continue
         if context.get_parameter_source(name) is ParameterSource.DEFAULT:
             continue
-        if option.is_flag:
-            yield from option.opts if value else option.secondary_opts
+        if param.is_flag:
+            yield from param.opts if value else param.secondary_opts
             continue
-        for each in value if option.multiple else (value,):
+        for each in value if param.multiple else (value,):
             shown = each.absolute() if isinstance(each, Path) else f"{each:g}" if isinstance(each, float) else each
-            yield from (option.opts[-1], str(shown))
+            yield from (param.opts[-1], str(shown))
 
 
 @dataclass(frozen=True)

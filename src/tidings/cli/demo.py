@@ -10,17 +10,15 @@ from tidings._kit.lazy import not_installed, packages_missing
 from tidings.cli.exits import BAD_ANSWER, BUG, OK, YOURS, Refusal, epilog
 from tidings.cli.inspect_ import listen_for_page, opened, page_options
 from tidings.cli.logs import log_options
-from tidings.cli.terminal import is_terminal
+from tidings.cli.terminal import is_terminal, option
 
 
 @click.command("demo", epilog=epilog(OK, BAD_ANSWER, YOURS, BUG))
 @page_options
-@click.option(
-    "--for",
-    "seconds",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop after this time. With this option, the tour waits for you even without a terminal.",
+@option(
+    "seconds --for=SECONDS",
+    "Stop after this time. With this option, the tour waits for you even without a terminal.",
+    click.FloatRange(0, min_open=True),
 )
 @log_options
 def command(port: int | None, *, no_browser: bool, seconds: float | None) -> None:

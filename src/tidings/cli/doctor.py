@@ -22,7 +22,7 @@ import click
 import tidings
 from tidings._kit.lazy import ROOT, install_command
 from tidings._kit.text import counted, harmless, listed
-from tidings.cli.terminal import styled
+from tidings.cli.terminal import option, styled
 
 if TYPE_CHECKING:
     from tidings.inspector.catalog import ServerEntry
@@ -303,8 +303,8 @@ def examine(place: CheckedPath, url: str | None = None) -> Iterator[Finding]:
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--bus", "url", metavar="URL", help="Also connect to this bus, and store a change and a record there.")
+@option("as_json --json", "Print one JSON document.")
+@option("url --bus=URL", "Also connect to this bus, and store a change and a record there.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool, url: str | None) -> None:
     """Check what Tidings uses on this machine, and say how to fix problems.

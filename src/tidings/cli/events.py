@@ -18,19 +18,17 @@ from tidings.cli.exits import OneShotFailed, Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
 from tidings.cli.serving import HttpAddress, begin, serve_app, until_stopped
-from tidings.cli.terminal import styled, table
+from tidings.cli.terminal import option, styled, table
 from tidings.cli.watch import run_program
 
 if TYPE_CHECKING:
     from tidings.client.server_events import EventsTruncated, ServerEvent
 
 _SECRET: Final = "TIDINGS_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
-_since = click.option("--since", metavar="CURSOR", help="Begin after this cursor, not now.")
+_since = option("--since=CURSOR", "Begin after this cursor, not now.")
 _arguments = click.argument("arguments", nargs=-1, metavar="[K=V]...")
-_program = click.option("--exec", "program", metavar="CMD", help="Run this shell command for each; its input is JSON.")
-_secret = click.option(
-    "--secret", envvar=_SECRET, show_envvar=True, metavar="WHSEC", help="The secret of the webhook: whsec_ and base64."
-)
+_program = option("program --exec=CMD", "Run this shell command for each; its input is JSON.")
+_secret = option("--secret=WHSEC", "The secret of the webhook: whsec_ and base64.", envvar=_SECRET, show_envvar=True)
 
 
 @click.group("events", context_settings={"help_option_names": ["-h", "--help"]})
@@ -80,7 +78,7 @@ def list_command(options: OneShotOptions) -> None:
 @click.argument("name")
 @_arguments
 @_since
-@click.option("--wait", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="Wait for an event.")
+@option("--wait=SECONDS", "Wait for an event.", click.FloatRange(min=0), default=0.0)
 def poll_command(
     options: OneShotOptions, name: str, arguments: tuple[str, ...], since: str | None, wait: float
 ) -> None:
@@ -132,8 +130,8 @@ async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, 
 @_arguments
 @_since
 @_program
-@click.option("--state", type=click.Path(dir_okay=False), metavar="FILE", help="Go on where the last run ended.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after N events.")
+@option("--state=FILE", "Go on where the last run ended.", click.Path(dir_okay=False))
+@option("--count=N", "Exit after N events.", click.IntRange(min=1))
 @log_options
 def tail_command(
     options: OneShotOptions,
@@ -167,7 +165,7 @@ def tail_command(
 @_arguments
 @_since
 @_secret
-@click.option("--ttl", type=click.FloatRange(min=1), metavar="SECONDS", help="The time until it has to be refreshed.")
+@option("--ttl=SECONDS", "The time until it has to be refreshed.", click.FloatRange(min=1))
 def subscribe_command(
     options: OneShotOptions,
     name: str,
@@ -207,7 +205,7 @@ def unsubscribe_command(options: OneShotOptions, name: str, url: str, arguments:
 
 @one_shot("deliveries")
 @click.argument("subscription", required=False)
-@click.option("--failed", is_flag=True, help="Only those that were not received.")
+@option("--failed", "Only those that were not received.")
 def deliveries_command(options: OneShotOptions, subscription: str | None, *, failed: bool) -> None:
     """Show your webhook subscriptions and what became of their latest deliveries (Tidings servers)."""
     found = _ask(options, event_wire.DELIVERIES, {} if subscription is None else {"subscriptionId": subscription})
@@ -234,11 +232,11 @@ def redeliver_command(options: OneShotOptions, subscription: str, event: str) ->
 
 
 @click.command("receive", context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--port", type=click.IntRange(0, 65535), default=8090, show_default=True, help="The port to listen on.")
+@option("--port", "The port to listen on.", click.IntRange(0, 65535), default=8090, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @_secret
 @_program
-@click.option("--state", type=click.Path(dir_okay=False), metavar="FILE", help="Remember what was handed on here.")
+@option("--state=FILE", "Remember what was handed on here.", click.Path(dir_okay=False))
 @log_options
 def receive_command(port: int, host: str, secret: str | None, program: str | None, state: str | None) -> None:
     """Receive webhooks of events, check them, and print each once or run a command for it.

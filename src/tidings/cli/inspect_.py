@@ -22,7 +22,7 @@ from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import credential_options, era_option, sent_headers, with_target_help
 from tidings.cli.serving import Configured, HttpAddress, PortInUse, listen
-from tidings.cli.terminal import all_of
+from tidings.cli.terminal import all_of, option
 
 if TYPE_CHECKING:
     import socket
@@ -39,19 +39,19 @@ _OPTIONS = (
     click.argument("targets", metavar="[TARGET]...", nargs=-1),
     era_option,
     credential_options,
-    click.option(
+    option(
         "--catalog",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Use this file of servers instead of your own catalog. It may be the mcpServers file of another program.",
+        "Use this file of servers instead of your own catalog. It may be the mcpServers file of another program.",
+        click.Path(dir_okay=False, path_type=Path),
     ),
-    click.option("--read-only", is_flag=True, help="Never change the catalog."),
-    click.option("--no-journal", is_flag=True, help="Do not record the session."),
+    option("--read-only", "Never change the catalog."),
+    option("--no-journal", "Do not record the session."),
 )
 _PORT_HELP: Final = f"Port of the page (default: the first free port from {_FIRST_PORT})."
 page_options: Final = all_of(
     [
-        click.option("--port", type=_PORT, metavar="PORT", help=_PORT_HELP),
-        click.option("--no-browser", is_flag=True, help="Do not open the page in a browser; only print its URL."),
+        option("--port=PORT", _PORT_HELP, _PORT),
+        option("--no-browser", "Do not open the page in a browser; only print its URL."),
     ]
 )
 
@@ -193,7 +193,7 @@ def opened(url: str, *, asked: bool) -> Generator[bool]:
 
 
 @inspector("inspect")
-@click.option("--host", default="127.0.0.1", metavar="HOST", help="Host of the page (default 127.0.0.1).")
+@option("--host=HOST", "Host of the page (default 127.0.0.1).", default="127.0.0.1")
 @page_options
 @log_options
 def command(inspected: Inspected, host: str, port: int | None, *, no_browser: bool) -> None:
@@ -229,7 +229,7 @@ def command(inspected: Inspected, host: str, port: int | None, *, no_browser: bo
 
 
 @inspector("tui")
-@click.option("--light", is_flag=True, help="Start with the light theme. Press t to switch.")
+@option("--light", "Start with the light theme. Press t to switch.")
 def tui_command(inspected: Inspected, *, light: bool) -> None:
     """Open the inspector in the terminal.
 

@@ -19,7 +19,7 @@ from tidings.cli.client_file import NotEditable, edited
 from tidings.cli.exits import Refusal
 from tidings.cli.main import load
 from tidings.cli.oneshot import find_server
-from tidings.cli.terminal import is_terminal, styled
+from tidings.cli.terminal import is_terminal, option, styled
 from tidings.errors import BadTarget
 
 _LARGEST = 64 * 2**20
@@ -29,8 +29,8 @@ _OURS = ("vault", "web", "bridge")
 @click.command("install", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True, metavar="(vault PATH | web | bridge TARGET | TARGET) [OPTIONS]")
 @click.option("--client", "clients", type=click.Choice(list(CLIENTS)), multiple=True, required=True)
-@click.option("--name", metavar="NAME", help="The name of the server in the client; by default that of its folder.")
-@click.option("--yes", is_flag=True, help="Write it without asking.")
+@option("--name=NAME", "The name of the server in the client; by default that of its folder.")
+@option("--yes", "Write it without asking.")
 @click.pass_context
 def command(
     ctx: click.Context, words: tuple[str, ...], clients: tuple[str, ...], name: str | None, *, yes: bool

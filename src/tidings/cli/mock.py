@@ -13,7 +13,7 @@ from tidings._kit.text import counted, harmless
 from tidings.cli.exits import Refusal
 from tidings.cli.logs import log_options
 from tidings.cli.serving import Configured, begin, check_token_use, http_address, http_options, serve_app, until_stopped
-from tidings.cli.terminal import table
+from tidings.cli.terminal import option, table
 
 if TYPE_CHECKING:
     from tidings.inspector.records import Record
@@ -22,25 +22,13 @@ if TYPE_CHECKING:
 
 @click.command("mock", cls=Configured)
 @click.argument("session", metavar="SESSION", required=False, type=click.Path())
-@click.option(
-    "--list",
-    "listing",
-    is_flag=True,
-    allow_from_autoenv=False,
-    help="List the sessions that the inspector recorded, and exit.",
-)
+@option("listing --list", "List the sessions that the inspector recorded, and exit.", allow_from_autoenv=False)
 @http_options
-@click.option("--server", metavar="NAME", help="Serve this server, if the session has several.")
+@option("--server=NAME", "Serve this server, if the session has several.")
 @log_options
 @click.pass_context
 def command(
-    ctx: click.Context,
-    *,
-    session: str | None,
-    http: str | None,
-    token: str | None,
-    server: str | None,
-    listing: bool,
+    ctx: click.Context, *, session: str | None, http: str | None, token: str | None, server: str | None, listing: bool
 ) -> None:
     """Serve a recorded session as an MCP server.
 

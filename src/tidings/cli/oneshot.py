@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from tidings._kit.process import can_open_browser
 from tidings._kit.text import harmless
 from tidings.cli.exits import ALL, ending, failed
-from tidings.cli.terminal import all_of, styled, typed_line
+from tidings.cli.terminal import all_of, option, styled, typed_line
 from tidings.client.masking import shown_url
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget, GaveUp, SignInNeeded, TidingsError
@@ -114,14 +114,14 @@ def with_options(
 ) -> ServersFileEntry:
     """Returns the server to connect to, with these options of the command line."""
     entry = found.resolved(os.environ)
-    for option, given in (("--header", headers), ("--token", token_is_explicit)):
+    for name, given in (("--header", headers), ("--token", token_is_explicit)):
         if given and entry.command is not None:
             raise BadTarget(
-                f"{option} is for a server at a URL, and this server is a command. Pass secrets to it with --env."
+                f"{name} is for a server at a URL, and this server is a command. Pass secrets to it with --env."
             )
-    for option, given in (("--env", env), ("--cwd", cwd)):
+    for name, given in (("--env", env), ("--cwd", cwd)):
         if given and entry.command is None:
-            raise BadTarget(f"{option} is for a command, and this server is at a URL. Omit {option}.")
+            raise BadTarget(f"{name} is for a command, and this server is at a URL. Omit {name}.")
     if entry.command is not None:
         return replace(entry, env={**entry.env, **env}, cwd=cwd or entry.cwd)
     return replace(entry, headers=sent_headers(entry.headers, headers, token, token_is_explicit=token_is_explicit))
@@ -328,67 +328,53 @@ def _from_variable(_ctx: click.Context, param: click.Parameter, name: str | None
     return os.environ[name] if name is not None else None
 
 
-era_option: Final = click.option(
+era_option: Final = option(
     "--era",
-    type=click.Choice(["auto", "legacy", "2026-07-28"]),
-    help="Protocol era to use. auto: the newest version that both sides support.",
+    "Protocol era to use. auto: the newest version that both sides support.",
+    click.Choice(["auto", "legacy", "2026-07-28"]),
 )
 
-header_option: Final = click.option(
-    "--header",
-    "headers",
+header_option: Final = option(
+    "headers --header=K=V",
+    "Send this HTTP header with each request.",
     multiple=True,
     callback=_pairs,
-    metavar="K=V",
-    help="Send this HTTP header with each request.",
     allow_from_autoenv=False,
 )
 credential_options: Final = all_of(
     [
         header_option,
-        click.option(
-            "--token",
-            envvar=TOKEN_VARIABLE,
-            show_envvar=True,
-            metavar="SECRET",
-            help="Send this bearer token to a server at a URL.",
+        option(
+            "--token=SECRET", "Send this bearer token to a server at a URL.", envvar=TOKEN_VARIABLE, show_envvar=True
         ),
-        click.option(
-            "--token-env",
-            metavar="NAME",
+        option(
+            "--token-env=NAME",
+            "Send the bearer token that is in this environment variable.",
             callback=_from_variable,
             allow_from_autoenv=False,
-            help="Send the bearer token that is in this environment variable.",
         ),
     ]
 )
 
 _OPTIONS: Final = (
-    click.option("--json", "as_json", is_flag=True, help="Print JSON: one document, or one line per item of a stream."),
+    option("as_json --json", "Print JSON: one document, or one line per item of a stream."),
     era_option,
-    click.option(
-        "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        metavar="SECONDS",
-        help="Time limit for a connection (default 30) and for an answer (default 60). Each progress notification "
+    option(
+        "--timeout=SECONDS",
+        "Time limit for a connection (default 30) and for an answer (default 60). Each progress notification "
         "restarts the limit for the answer, up to five times the limit in all.",
+        click.FloatRange(min=0, min_open=True),
     ),
     credential_options,
-    click.option("--account", default="", metavar="NAME", help="Use this account of several that are signed in."),
-    click.option(
-        "--env",
+    option("--account=NAME", "Use this account of several that are signed in.", default=""),
+    option(
+        "--env=K[=V]",
+        "Set an environment variable for a command; without =V, pass on the current value.",
         multiple=True,
         callback=_pairs,
-        metavar="K[=V]",
-        help="Set an environment variable for a command; without =V, pass on the current value.",
     ),
-    click.option("--cwd", metavar="DIR", type=click.Path(file_okay=False), help="Working directory for a command."),
-    click.option("--root", "roots", multiple=True, metavar="DIR", help="Offer this folder to the server as a root."),
-    click.option(
-        "--answers",
-        metavar="FILE",
-        type=click.Path(dir_okay=False),
-        help="Answer the server's questions from this script.",
-    ),
-    click.option("-v", "--verbose", is_flag=True, help="Print every message to standard error."),
+    option("--cwd=DIR", "Working directory for a command.", click.Path(file_okay=False)),
+    option("roots --root=DIR", "Offer this folder to the server as a root.", multiple=True),
+    option("--answers=FILE", "Answer the server's questions from this script.", click.Path(dir_okay=False)),
+    option("-v --verbose", "Print every message to standard error."),
 )

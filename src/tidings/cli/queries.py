@@ -15,7 +15,7 @@ from tidings.cli.contents import dumped, show_blocks, show_resource
 from tidings.cli.conversation import Item, ListedItems, converse, load, load_if_any, summary_of, unknown
 from tidings.cli.exits import OneShotFailed, failed, malformed, payload_text
 from tidings.cli.oneshot import OneShotOptions, ServerSummary, one_shot
-from tidings.cli.terminal import styled, table
+from tidings.cli.terminal import option, styled, table
 from tidings.errors import ResourceNotFound, ServerError
 from tidings.inspector.records import LISTS, ListKind
 
@@ -115,7 +115,7 @@ def _in_full(kind: ListKind, item: Item) -> str:
 
 @one_shot("read")
 @click.argument("uri")
-@click.option("-o", "--output", metavar="FILE", help="Write the content to this file, or several contents to a folder.")
+@option("-o --output=FILE", "Write the content to this file, or several contents to a folder.")
 def read_command(options: OneShotOptions, uri: str, output: str | None) -> None:
     """Read a resource and print its content.
 
@@ -159,7 +159,7 @@ def _not_read(client: "Client", uri: str, error: ServerError) -> OneShotFailed |
 @one_shot("prompt")
 @click.argument("name")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE]...")
-@click.option("--no-check", is_flag=True, help="Send the request even if the prompt or its arguments look wrong.")
+@option("--no-check", "Send the request even if the prompt or its arguments look wrong.")
 def prompt_command(options: OneShotOptions, name: str, pairs: tuple[str, ...], *, no_check: bool) -> None:
     """Get a prompt and print its messages.
 
@@ -254,14 +254,8 @@ def _show_server(options: OneShotOptions, server: ServerSummary) -> None:
 
 
 @one_shot("ping")
-@click.option("--count", type=click.IntRange(min=1), default=1, metavar="N", help="Send N pings (default 1).")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0),
-    default=1.0,
-    metavar="SECONDS",
-    help="Time between two pings (default 1).",
-)
+@option("--count=N", "Send N pings (default 1).", click.IntRange(min=1), default=1)
+@option("--interval=SECONDS", "Time between two pings (default 1).", click.FloatRange(min=0), default=1.0)
 def ping_command(options: OneShotOptions, count: int, interval: float) -> None:
     """Check whether a server answers, and how fast.
 

@@ -23,7 +23,7 @@ from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import is_ip
 from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import logger
-from tidings.cli.terminal import all_of
+from tidings.cli.terminal import all_of, option
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -57,11 +57,11 @@ class Configured(click.Command):
         super().__init__(*args, **options)
         self._options = [each for each in self.params if isinstance(each, click.Option)]
         self.prefix = f"TIDINGS_{(self.name or '').upper()}_"
-        for option in self._options:
-            if option.envvar is None and option.allow_from_autoenv:
-                option.envvar = f"{self.prefix}{max(option.opts, key=len)[2:].replace('-', '_').upper()}"
-        variable, option = next(iter(self.variables.items()))
-        example = f"{variable} for {max(option.opts, key=len)}"
+        for each in self._options:
+            if each.envvar is None and each.allow_from_autoenv:
+                each.envvar = f"{self.prefix}{max(each.opts, key=len)[2:].replace('-', '_').upper()}"
+        variable, first = next(iter(self.variables.items()))
+        example = f"{variable} for {max(first.opts, key=len)}"
         self.epilog = f"Options can also be set with environment variables, for example {example}.\n\n{FEW}"
 
     @property
@@ -92,31 +92,22 @@ def _no_port(_ctx: click.Context, _param: click.Parameter, given: str | None) ->
 
 http_options: Final = all_of(
     [
-        click.option(
-            "--http",
-            metavar="[HOST:PORT]",
+        option(
+            "--http=[HOST:PORT]",
+            f"Serve over HTTP instead of stdio, by default at {DEFAULT}.",
             is_flag=False,
             flag_value=DEFAULT,
-            help=f"Serve over HTTP instead of stdio, by default at {DEFAULT}.",
         ),
-        click.option(
-            "--token",
-            metavar="SECRET",
-            envvar="TIDINGS_TOKEN",
-            show_envvar=True,
-            help="Require this bearer token from HTTP clients.",
+        option(
+            "--token=SECRET", "Require this bearer token from HTTP clients.", envvar="TIDINGS_TOKEN", show_envvar=True
         ),
         click.option("--port", hidden=True, expose_value=False, callback=_no_port, allow_from_autoenv=False),
     ]
 )
 waking_options: Final = all_of(
     [
-        click.option(
-            "--hints", is_flag=True, help="Append to results which resources changed since the client read them."
-        ),
-        click.option(
-            "--channel", is_flag=True, help="Send changes to a host with channels (Claude Code); over stdio only."
-        ),
+        option("--hints", "Append to results which resources changed since the client read them."),
+        option("--channel", "Send changes to a host with channels (Claude Code); over stdio only."),
     ]
 )
 

@@ -13,14 +13,14 @@ from tidings._kit.text import duration, harmless, one_line
 from tidings.cli.contents import dumped
 from tidings.cli.exits import ALL, OneShotFailed
 from tidings.cli.oneshot import Reported, find_server, header_option, print_step, sign_in
-from tidings.cli.terminal import styled, table
+from tidings.cli.terminal import option, styled, table
 from tidings.client.accounts import Account, default_accounts
 from tidings.client.masking import shown_url
 
 if TYPE_CHECKING:
     from tidings.client.sign_in import SignInStep
 
-_account_option = click.option("--account", default="", metavar="NAME", help="The name of the account.")
+_account_option = option("--account=NAME", "The name of the account.", default="")
 
 
 def _url_of(target: str) -> str:
@@ -44,11 +44,11 @@ def print_in_full(step: "SignInStep") -> None:
 @click.command("sign-in", cls=Reported, epilog=ALL)
 @click.argument("target", metavar="URL")
 @_account_option
-@click.option("--client-id", default="", metavar="ID", help="A registered client, or the URL of a client-id document.")
-@click.option("--client-secret-env", metavar="NAME", help="The variable with the secret of the registered client.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port to which the browser comes back.")
-@click.option("--no-browser", is_flag=True, help="Print the address to open; paste the one that the browser ends at.")
-@click.option("--steps", is_flag=True, help="Print each step with what was sent and answered, secrets masked.")
+@option("--client-id=ID", "A registered client, or the URL of a client-id document.", default="")
+@option("--client-secret-env=NAME", "The variable with the secret of the registered client.")
+@option("--port", "The port to which the browser comes back.", click.IntRange(0, 65535), default=0)
+@option("--no-browser", "Print the address to open; paste the one that the browser ends at.")
+@option("--steps", "Print each step with what was sent and answered, secrets masked.")
 @header_option
 def sign_in_command(
     target: str,
@@ -100,7 +100,7 @@ def sign_out_command(target: str, account: str) -> None:
 
 
 @click.command("accounts", cls=Reported, epilog=ALL)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@option("as_json --json", "Print one JSON document.")
 def accounts_command(*, as_json: bool) -> None:
     """List the accounts that are signed in to servers.
 

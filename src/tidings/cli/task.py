@@ -20,7 +20,7 @@ from tidings.cli.contents import dumped, show_blocks, show_result
 from tidings.cli.conversation import converse
 from tidings.cli.exits import SERVER, OneShotFailed, exit_code_of
 from tidings.cli.oneshot import OneShot, OneShotOptions, one_shot
-from tidings.cli.terminal import DrawnLine, styled, table
+from tidings.cli.terminal import DrawnLine, option, styled, table
 from tidings.errors import NotSupported, RequestFailed, RequestTimedOut, TaskLost
 
 if TYPE_CHECKING:
@@ -238,12 +238,10 @@ def no_tasks_by_id() -> OneShotFailed:
 
 @one_shot("task", cls=OneShot)
 @click.argument("task_id", metavar="ID")
-@click.option("--wait", is_flag=True, help="Follow the task to its end, answer its questions, and print its result.")
-@click.option("--cancel", is_flag=True, help="Ask the server to cancel the task.")
-@click.option("-o", "--output", metavar="FILE", help="With --wait: save binary content to this file or folder.")
-@click.option(
-    "--progress", is_flag=True, help="With --wait: print each status on standard error, or as JSON Lines with --json."
-)
+@option("--wait", "Follow the task to its end, answer its questions, and print its result.")
+@option("--cancel", "Ask the server to cancel the task.")
+@option("-o --output=FILE", "With --wait: save binary content to this file or folder.")
+@option("--progress", "With --wait: print each status on standard error, or as JSON Lines with --json.")
 def command(
     options: OneShotOptions, task_id: str, *, wait: bool, cancel: bool, output: str | None, progress: bool
 ) -> None:

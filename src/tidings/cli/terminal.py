@@ -11,11 +11,23 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, Final, TextIO
 
+import click
+
 from tidings._kit.text import harmless, shortened
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _STYLES: Final = {"name": "1", "dim": "2", "heading": "1;4", "good": "32", "bad": "31", "note": "33", "place": "36"}
 _BAR: Final = 20
+
+
+def option(words: str, help_: str, kind: Any = None, **more: Any) -> Decorator:
+    """Returns an option: `option("seconds --for=SECONDS", "…")`. Its parameter's name comes first, if it is another.
+
+    One with neither a value nor a `kind` is a flag.
+    """
+    names, _, value = words.partition("=")
+    flag = {"is_flag": True} if not value and kind is None else {}
+    return click.option(*names.split(), type=kind, metavar=value or None, help=help_, **flag, **more)
 
 
 def all_of(options: Sequence[Decorator]) -> Decorator:

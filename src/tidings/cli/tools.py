@@ -18,7 +18,7 @@ from tidings.cli.conversation import Item, ListedItems, load
 from tidings.cli.exits import BAD_ANSWER, OneShotFailed, exit_code_of, malformed
 from tidings.cli.oneshot import OneShot, OneShotOptions, one_shot
 from tidings.cli.task import ProgressLine, follow, no_tasks_by_id, show_detached
-from tidings.cli.terminal import DrawnLine, bar, styled, table
+from tidings.cli.terminal import DrawnLine, bar, option, styled, table
 from tidings.errors import MalformedMessage, TidingsError
 from tidings.inspector.records import LISTS
 
@@ -53,18 +53,11 @@ class _Call(OneShot):
 @one_shot("call", cls=_Call)
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
-@click.option(
-    "--args",
-    "document",
-    metavar="JSON",
-    help="All arguments as one JSON object. --json '{…}' does the same and prints JSON.",
-)
-@click.option("-o", "--output", metavar="FILE", help="Save images and other binary content to this file or folder.")
-@click.option("--progress", is_flag=True, help="Print progress: lines on standard error, or JSON Lines with --json.")
-@click.option("--detach", is_flag=True, help="If the server runs the tool as a task, print the task's id and exit.")
-@click.option(
-    "--no-check", is_flag=True, help="Send the call even if the tool is unknown or arguments break its schema."
-)
+@option("document --args=JSON", "All arguments as one JSON object. --json '{…}' does the same and prints JSON.")
+@option("-o --output=FILE", "Save images and other binary content to this file or folder.")
+@option("--progress", "Print progress: lines on standard error, or JSON Lines with --json.")
+@option("--detach", "If the server runs the tool as a task, print the task's id and exit.")
+@option("--no-check", "Send the call even if the tool is unknown or arguments break its schema.")
 def call_command(
     options: OneShotOptions,
     tool: str,
@@ -166,21 +159,12 @@ def _complaint(tool: str, found: Item, result: Any) -> str | None:
 @one_shot("load")
 @click.argument("tool")
 @click.argument("pairs", nargs=-1, metavar="[KEY=VALUE... | -]")
-@click.option("--args", "document", metavar="JSON", help="All arguments as one JSON object.")
-@click.option("--requests", type=click.IntRange(min=1), metavar="N", help=f"Number of calls (default {_REQUESTS}).")
-@click.option(
-    "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    help="Call for S seconds, instead of a fixed number of times.",
+@option("document --args=JSON", "All arguments as one JSON object.")
+@option("--requests=N", f"Number of calls (default {_REQUESTS}).", click.IntRange(min=1))
+@option(
+    "--seconds=S", "Call for S seconds, instead of a fixed number of times.", click.FloatRange(min=0, min_open=True)
 )
-@click.option(
-    "--concurrency",
-    type=click.IntRange(min=1, max=1000),
-    default=1,
-    metavar="C",
-    help="Number of calls at the same time (default 1).",
-)
+@option("--concurrency=C", "Number of calls at the same time (default 1).", click.IntRange(min=1, max=1000), default=1)
 def load_command(
     options: OneShotOptions,
     *,

@@ -31,6 +31,7 @@ from tidings.cli.serving import (
     run,
     waking_options,
 )
+from tidings.cli.terminal import option
 
 if TYPE_CHECKING:
     from tidings.vault.library import VaultLibrary
@@ -55,35 +56,21 @@ class VaultOptions:
 @click.command("vault", cls=Configured)
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path())
 @http_options
-@click.option("--read-only", is_flag=True, help="Offer no tools that write, and refuse every write.")
-@click.option(
-    "--exclude",
+@option("--read-only", "Offer no tools that write, and refuse every write.")
+@option(
+    "--exclude=GLOB",
+    "Exclude files and folders that match, for example 'Private' or '*.bak'.",
+    ListOption(),
     multiple=True,
-    type=ListOption(),
-    metavar="GLOB",
-    help="Exclude files and folders that match, for example 'Private' or '*.bak'.",
 )
-@click.option(
-    "--bus", metavar="URL", help="Share changes with other processes over this bus, for example redis://host."
-)
-@click.option(
-    "--cache",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Store the index and the log of changes in this folder.",
-)
+@option("--bus=URL", "Share changes with other processes over this bus, for example redis://host.")
+@option("--cache=DIR", "Store the index and the log of changes in this folder.", click.Path(path_type=Path))
 @waking_options
 @config_option("the vault")
 @log_options
 @click.pass_context
 def command(
-    ctx: click.Context,
-    *,
-    paths: tuple[str, ...],
-    http: str | None,
-    token: str | None,
-    config: str | None,
-    **given: Any,
+    ctx: click.Context, *, paths: tuple[str, ...], http: str | None, token: str | None, config: str | None, **given: Any
 ) -> None:
     """Serve an Obsidian vault over MCP, with live change notifications.
 

@@ -18,19 +18,14 @@ from tidings.cli.contents import Content, bytes_of, described
 from tidings.cli.exits import OneShotFailed, in_the_shell
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
-from tidings.cli.terminal import styled
+from tidings.cli.terminal import option, styled
 
 
 @one_shot("watch")
 @click.argument("uris", nargs=-1, required=True, metavar="URI...")
-@click.option("--diff", is_flag=True, help="After the first content, print only the changes.")
-@click.option(
-    "--exec",
-    "program",
-    metavar="CMD",
-    help="Instead of printing, run this shell command each time, with the content as its input.",
-)
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after printing, or running CMD, N times.")
+@option("--diff", "After the first content, print only the changes.")
+@option("program --exec=CMD", "Instead of printing, run this shell command each time, with the content as its input.")
+@option("--count=N", "Exit after printing, or running CMD, N times.", click.IntRange(min=1))
 @log_options
 def command(
     options: OneShotOptions, uris: tuple[str, ...], program: str | None, count: int | None, *, diff: bool

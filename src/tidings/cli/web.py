@@ -26,6 +26,7 @@ from tidings.cli.serving import (
     run,
     waking_options,
 )
+from tidings.cli.terminal import option
 from tidings.web import PACKAGES
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 
@@ -83,11 +84,7 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("web", cls=Configured)
 @http_options
-@click.option(
-    "--bus",
-    metavar="URL",
-    help="Share changes with other processes over this bus, for example redis://host. Needs --store.",
-)
+@option("--bus=URL", "Share changes with other processes over this bus, for example redis://host. Needs --store.")
 @waking_options
 @settings_options
 @config_option("the web server")

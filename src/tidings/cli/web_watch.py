@@ -15,6 +15,7 @@ from tidings._kit.files import replace_file
 from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.serving import until_stopped
+from tidings.cli.terminal import option
 from tidings.cli.watch import run_program
 from tidings.cli.web import settings_options
 from tidings.web.settings import BadSetting, Settings
@@ -45,18 +46,16 @@ class Followed:
 
 @click.command("watch", epilog=FEW)
 @click.argument("urls", nargs=-1, required=True, metavar="URL...")
-@click.option("--every", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Check each page at this interval.")
-@click.option("--part", default="", metavar="PART", help="Watch only a part: css:.price, heading:News, json:$.x, site.")
-@click.option("--when", default="", metavar="CONDITION", help="Report only when this becomes true: 'price below 50'.")
-@click.option(
-    "--header", "headers", multiple=True, metavar="'K: V'", help="Send this header; $NAME is read from the environment."
-)
-@click.option("--data", default="", metavar="BODY", help="Send a POST request with this body, for example JSON.")
-@click.option("--exec", "program", metavar="CMD", help="Run this shell command for each change; its input is the diff.")
-@click.option("--webhook", metavar="URL", help="Send each change to this URL as JSON, with a POST request.")
-@click.option("--feed", type=click.Path(path_type=Path), metavar="FILE", help="Add each change to this Atom feed.")
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each change.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Exit after N changes.")
+@option("--every=SECONDS", "Check each page at this interval.", click.FloatRange(min=0.1))
+@option("--part=PART", "Watch only a part: css:.price, heading:News, json:$.x, site.", default="")
+@option("--when=CONDITION", "Report only when this becomes true: 'price below 50'.", default="")
+@option("headers --header='K: V'", "Send this header; $NAME is read from the environment.", multiple=True)
+@option("--data=BODY", "Send a POST request with this body, for example JSON.", default="")
+@option("program --exec=CMD", "Run this shell command for each change; its input is the diff.")
+@option("--webhook=URL", "Send each change to this URL as JSON, with a POST request.")
+@option("--feed=FILE", "Add each change to this Atom feed.", click.Path(path_type=Path))
+@option("as_json --json", "Print a line of JSON for each change.")
+@option("--count=N", "Exit after N changes.", click.IntRange(min=1))
 @settings_options
 @log_options
 def watch_command(
