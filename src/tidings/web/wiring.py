@@ -17,7 +17,7 @@ import anyio
 from tidings._kit.lazy import install_command
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher, Secrets
-from tidings.web.fetch.request import FetchLimits, Proxy
+from tidings.web.fetch.request import Proxy
 from tidings.web.library import OnChange, WebLibrary
 from tidings.web.pages import NoRenderer, Renders
 from tidings.web.refresh import Intervals
@@ -50,25 +50,8 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
         store = await stack.enter_async_context(
             Store(settings.store, ttl=settings.keep, max_entries=settings.max_entries, max_bytes=settings.max_store)
         )
-        limits = FetchLimits(
-            max_bytes=settings.max_bytes,
-            timeout=settings.timeout,
-            max_redirects=settings.max_redirects,
-            per_host_minute=settings.requests_per_minute,
-            per_host_at_once=settings.per_host,
-            at_once=settings.at_once,
-            retries=settings.retries,
-            user_agent=settings.user_agent,
-        )
         fetcher = await stack.enter_async_context(
-            Fetcher(
-                limits,
-                allow_private=settings.allow_private,
-                allow_domains=settings.allow_domain,
-                block_domains=settings.block_domain,
-                secrets=_secrets(settings),
-                proxy=proxy_of(settings),
-            )
+            Fetcher(settings, secrets=_secrets(settings), proxy=proxy_of(settings))
         )
         workers = await stack.enter_async_context(
             ExtractionPool(count=settings.workers, timeout=settings.read_timeout, memory=settings.read_memory)

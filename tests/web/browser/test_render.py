@@ -17,7 +17,7 @@ import pytest
 from tests.web.fetch.servers import LOOPBACK, ROOMY, Ask, Names, Site, fetcher, leads_to, silent, site, text
 from tidings.web import wiring
 from tidings.web.fetch import client as clients
-from tidings.web.fetch.request import BadRequest, Blocked, FetchError, FetchLimits, FetchTimedOut, Request
+from tidings.web.fetch.request import BadRequest, Blocked, FetchError, FetchTimedOut, Request
 from tidings.web.page_options import RenderOptions
 from tidings.web.pages import HttpFailed, NoRenderer, RenderedPage
 from tidings.web.settings import Settings
@@ -54,7 +54,7 @@ async def chromium() -> AsyncGenerator[Browser]:
 
 @asynccontextmanager
 async def rendering(
-    chromium: Browser, pages: dict[str, Any], budget: RenderBudget = USUAL, limits: FetchLimits = ROOMY, **options: Any
+    chromium: Browser, pages: dict[str, Any], budget: RenderBudget = USUAL, limits: Settings = ROOMY, **options: Any
 ) -> AsyncGenerator[tuple[Site, Renderer]]:
     async with (
         site(pages) as here,
@@ -325,7 +325,7 @@ async def test_a_page_of_many_parts_is_not_held_up_by_the_rate_limit_of_pages(ch
     parts = {f"/chunk{number}": text(f"window.n = (window.n || 0) + {number}") for number in range(80)}
     tags = "".join(f"<script src='{path}'></script>" for path in parts)
     here_: dict[str, Any] = {"/": page(f"{tags}<script>document.body.append('sum ' + window.n)</script>"), **parts}
-    async with rendering(chromium, here_, limits=FetchLimits(timeout=60, per_host_minute=5)) as (here, renderer):
+    async with rendering(chromium, here_, limits=Settings(timeout=60, requests_per_minute=5)) as (here, renderer):
         rendered = await renderer.render(here.url("/"), RenderOptions())
     assert b"sum 3160" in rendered.html
     assert rendered.warnings == ()
@@ -451,7 +451,7 @@ async def test_parts_that_robots_or_the_rate_limit_refuse_are_told_of(chromium: 
     parts = "".join(f"<script src='/allowed{number}'></script>" for number in range(4))
     pages = {"/robots.txt": text("User-agent: *\nDisallow: /no"), "/": page("<script src=/no></script>" + parts)}
     pages["/allowed0"] = text("", 429, retry_after="300")
-    limits = FetchLimits(timeout=5, retries=0)
+    limits = Settings(timeout=5, retries=0)
     async with rendering(chromium, pages, limits=limits) as (here, renderer):
         rendered = await renderer.render(here.url("/"), RenderOptions())
     assert sorted(kinds(rendered)) == ["rate_limited", "robots_blocked"]

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -12,10 +12,10 @@ import anyio.lowlevel
 
 from tidings._kit.addresses import Address
 from tidings.web.fetch.fetcher import Fetcher
-from tidings.web.fetch.request import FetchLimits
+from tidings.web.settings import Settings
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
-ROOMY = FetchLimits(timeout=20.0, per_host_minute=10_000, retries=0)
+ROOMY = Settings(timeout=20.0, requests_per_minute=10_000, retries=0)
 """Limits that no test meets by accident."""
 
 
@@ -146,9 +146,10 @@ async def site(pages: Mapping[str, Page] | None = None, host: str = "127.0.0.1")
         tasks.cancel_scope.cancel()
 
 
-def fetcher(limits: FetchLimits = ROOMY, **options: Any) -> Fetcher:
+def fetcher(limits: Settings = ROOMY, **options: Any) -> Fetcher:
     """A fetcher that may go to loopback."""
-    return Fetcher(limits, **{"allow_private": LOOPBACK, **options})
+    allowed = {name: options.pop(name) for name in ("allow_private", "block_domain") if name in options}
+    return Fetcher(replace(limits, **{"allow_private": LOOPBACK, **allowed}), **options)
 
 
 class Names:

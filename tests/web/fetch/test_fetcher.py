@@ -26,7 +26,6 @@ from tidings.web.fetch.request import (
     BadRequest,
     BadUrl,
     Blocked,
-    FetchLimits,
     FetchTimedOut,
     RateLimited,
     Request,
@@ -34,8 +33,9 @@ from tidings.web.fetch.request import (
     TooManyRedirects,
     Unreachable,
 )
+from tidings.web.settings import Settings
 
-LIMITS = FetchLimits(timeout=30, max_bytes=1_000, max_redirects=5, user_agent="Tidings/1")
+LIMITS = Settings(timeout=30, max_bytes=1_024, max_redirects=5, user_agent="Tidings/1")
 URL = "https://example.org/"
 
 
@@ -53,7 +53,7 @@ def test_a_request_may_ask_for_less_and_never_for_more() -> None:
     less = plan(Request(URL, timeout=1, max_bytes=10, max_redirects=0), LIMITS)
     assert (less.timeout, less.max_bytes, less.max_redirects) == (1, 10, 0)
     more = plan(Request(URL, timeout=100, max_bytes=10_000, max_redirects=50), LIMITS)
-    assert (more.timeout, more.max_bytes, more.max_redirects) == (30, 1_000, 5)
+    assert (more.timeout, more.max_bytes, more.max_redirects) == (30, 1_024, 5)
     assert plan(Request(URL, timeout=-1), LIMITS).timeout == 0
 
 
@@ -309,7 +309,7 @@ async def test_a_connection_that_breaks_is_made_again_at_once() -> None:
 
 async def test_the_limit_of_requests_to_a_host_holds_back_or_refuses() -> None:
     time = Time()
-    limits = FetchLimits(timeout=100, per_host_minute=2)
+    limits = Settings(timeout=100, requests_per_minute=2)
     async with site() as here, fetcher(limits, clock=time, sleep=time.sleep) as fetch:
         await fetch.fetch(Request(here.url()))
         response = await fetch.fetch(Request(here.url()))
@@ -349,7 +349,7 @@ async def test_a_cancelled_request_leaves_nothing_behind() -> None:
         reached.set()
         await anyio.sleep_forever()
 
-    async with site({"/": text(), "/stalls": stalls}) as here, fetcher(replace(ROOMY, per_host_at_once=1)) as fetch:
+    async with site({"/": text(), "/stalls": stalls}) as here, fetcher(replace(ROOMY, per_host=1)) as fetch:
         for _ in range(3):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(fetch.fetch, Request(here.url("/stalls")))
@@ -360,13 +360,11 @@ async def test_a_cancelled_request_leaves_nothing_behind() -> None:
 
 
 async def test_a_closed_fetcher_fetches_nothing() -> None:
-    fetch = fetcher()
-    await fetch.aclose()
+    async with fetcher() as fetch, Fetcher():
+        pass
     async with site() as here:
         with pytest.raises(RuntimeError, match="closed"):
             await fetch.fetch(Request(here.url()))
-    unused = Fetcher()
-    await unused.aclose()
 
 
 SECRET = {"Authorization": "Bearer secret", "X-Key": "secret"}
@@ -414,7 +412,7 @@ async def test_a_hop_to_where_nobody_may_go_is_blocked(location: str) -> None:
     names = Names(
         inside_example=[["172.16.0.1"]], both_example=[["93.184.215.14", "10.0.0.1"]], blocked_example=[["1.1.1.1"]]
     )
-    options = {"allow_private": LOOPBACK[:1], "block_domains": ["blocked.example"], "resolver": names}
+    options = {"allow_private": LOOPBACK[:1], "block_domain": ["blocked.example"], "resolver": names}
     async with site({"/": leads_to(location)}) as here, fetcher(**options) as fetch:
         for respect in (True, False):
             with pytest.raises(Blocked, match="is not fetched"):

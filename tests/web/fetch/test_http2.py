@@ -12,22 +12,21 @@ from tests.web.fetch.h2_sites import H2Ask, H2Page, h2_site, h2_text, trusting
 from tests.web.fetch.servers import ROOMY, Names, fetcher
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.request import (
-    MIB,
     BadAnswer,
     FetchError,
-    FetchLimits,
     FetchTimedOut,
     Request,
     ResponseTooLarge,
     Unreachable,
 )
+from tidings.web.settings import MIB, Settings
 
 pytestmark = pytest.mark.anyio
 
 SMALL = replace(ROOMY, max_bytes=MIB // 2)
 
 
-def over_tls(limits: FetchLimits = SMALL) -> Fetcher:
+def over_tls(limits: Settings = SMALL) -> Fetcher:
     names = Names(a_example=[["127.0.0.1"]], b_example=[["127.0.0.1"]], c_example=[["127.0.0.1"]])
     return fetcher(limits, resolver=names, tls=trusting())
 

@@ -9,12 +9,13 @@ from unittest.mock import AsyncMock
 import anyio
 import pytest
 
-from tests.web.fetch.servers import Ask, FetchLimits, leads_to, silent, site, text
+from tests.web.fetch.servers import Ask, leads_to, silent, site, text
 from tests.web.shelf import BEGINNING, PACE, Changing, Clock, InThread, both, shelf
 from tidings.web.extract.model import Extracted, ExtractionFailed
 from tidings.web.ignore import IgnoreRules
 from tidings.web.page_options import Extraction, FetchOptions
 from tidings.web.refresh import PageUnknown
+from tidings.web.settings import Settings
 from tidings.web.store.model import StoredWatch, StoreError
 from tidings.web.watch.state import WatchPlan, WatchState
 from tidings.web.watch.watcher import TOOL, TooManyWatches
@@ -379,7 +380,7 @@ async def test_a_site_that_says_when_to_come_again_is_left_alone_until_then() ->
 
 
 async def test_a_look_that_the_rate_limit_leaves_no_time_for_is_no_failure() -> None:
-    limits = FetchLimits(timeout=3.0, per_host_minute=3, retries=0)
+    limits = Settings(timeout=3.0, requests_per_minute=3, retries=0)
     async with shelf({"/": Changing("one"), "/2": Changing("two")}, limits=limits) as here:
         ids = [await here.watch("/"), await here.watch("/2")]
         await here.later()
@@ -835,7 +836,7 @@ async def test_no_more_pages_are_looked_at_at_once_than_may_be_and_of_one_host_h
             await super().__call__(ask)
 
     pages = {f"/{number}": Counted("one") for number in range(12)}
-    limits = FetchLimits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
+    limits = Settings(timeout=20.0, requests_per_minute=10_000, retries=0, per_host=20)
     async with shelf(dict(pages), limits=limits, watching={"at_once": 6, "rest": 0.01}) as here:
         for path in pages:
             await here.watch(path)
@@ -886,7 +887,7 @@ async def test_a_slow_host_does_not_keep_the_pages_of_others_waiting() -> None:
         asked += 1
         await anyio.sleep_forever()
 
-    limits = FetchLimits(timeout=20.0, per_host_minute=10_000, retries=0, per_host_at_once=20)
+    limits = Settings(timeout=20.0, requests_per_minute=10_000, retries=0, per_host=20)
     async with (
         site({"/": page}, host="::1") as there,
         shelf(dict(slow), limits=limits, watching={"at_once": 4}) as here,
@@ -1105,7 +1106,7 @@ async def test_a_wish_and_a_state_are_the_same_after_they_were_kept() -> None:
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.thorough)])
 async def test_many_pages_cost_one_request_each_and_exactly_those_that_changed_are_announced(count: int) -> None:
     pages = {f"/{number}": Changing(f"text {number}", validators=number % 20 > 1) for number in range(count)}
-    limits = FetchLimits(timeout=60.0, per_host_minute=10**9, retries=0, per_host_at_once=8)
+    limits = Settings(timeout=60.0, requests_per_minute=10**9, retries=0, per_host=8)
     async with shelf(dict(pages), limits=limits) as here:
         fetched = [await here.library.fetch(here.site.url(path)) for path in pages]
         ids = {path: each.entry.page_id for path, each in zip(pages, fetched, strict=True)}

@@ -1,6 +1,6 @@
 """`Fetcher`: from a request to its response.
 
-A request becomes a `RequestPlan`, checked before anything is sent. For each URL, in this order: robots.txt, a turn at
+A request becomes a `FetchCall`, checked before anything is sent. For each URL, in this order: robots.txt, a turn at
 the host, one request through the guard, the body within its limit; then a retry, or the next redirect, or the response.
 One deadline covers all of it. Every answer of a server is a `Response`, whatever its status; a `FetchError` means that
 there is none.
@@ -24,15 +24,13 @@ import anyio
 from tidings._kit.backoff import doubling, jittered, retry_after
 from tidings._kit.decompress import ACCEPTED, PIECE, Corrupt, Decompressor, OverLimit
 from tidings._kit.tasks import Progress
-from tidings.web.fetch.guard import FetchPolicy, Network, covers
+from tidings.web.fetch.guard import FetchPolicy, covers
 from tidings.web.fetch.rates import NoTurn, Rates
 from tidings.web.fetch.request import (
-    MIB,
     SECRET_NAME,
     BadAnswer,
     BadRequest,
     FetchError,
-    FetchLimits,
     FetchTimedOut,
     Proxy,
     RateLimited,
@@ -43,6 +41,7 @@ from tidings.web.fetch.request import (
     Unreachable,
 )
 from tidings.web.fetch.urls import Url, join, parse, shown
+from tidings.web.settings import MIB, Settings
 
 if TYPE_CHECKING:
     from tidings._kit.address_guard import Resolver
@@ -92,9 +91,9 @@ _DRAIN_SECONDS = 1.0
 _DELAYS = doubling(0.5, 8.0)
 
 
-@dataclass(frozen=True)
-class RequestPlan:
-    """A checked request."""
+@dataclass
+class FetchCall:
+    """A checked request in progress."""
 
     request: Request
     url: Url
@@ -105,15 +104,19 @@ class RequestPlan:
     max_redirects: int
     body: bytes
     secrets: Mapping[str, str]  # those that are sent, by name
+    until: float = 0.0  # its deadline by the fetcher's clock
+    progress: Progress | None = None  # called with the bytes received and the total; equal when it is complete
     cut: bool = False  # truncate at `max_bytes` instead of failing
+    notes: list[str] = field(default_factory=list[str])  # for the response, each once
+    pending: str = "waiting for its turn"  # the step it waits for, for the message of a timeout
 
     def headers(self, *, own: bool) -> list[tuple[str, str]]:
         """Returns the headers to send, with the caller's own or without."""
         return list({**self.common, **(self.own if own else {})}.items())
 
 
-def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) -> RequestPlan:
-    """Returns the plan for `request` within the limits. Raises `BadUrl` or `BadRequest`.
+def plan(request: Request, limits: Settings, secrets: Secrets | None = None) -> FetchCall:
+    """Returns the call for `request` within the limits. Raises `BadUrl` or `BadRequest`.
 
     `secrets` has the domains and the value of each that may be sent: `$NAME` in a header or the body stands for it.
     """
@@ -129,13 +132,22 @@ def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) 
         used[name] = value
         return value
 
-    headers = dict(request.headers)
-    for name, value in headers.items():
-        if name.strip().lower() in _FOR_EVERY_HOST and SECRET_NAME.search(value):
+    if len(request.headers) > _MOST_HEADERS:
+        why = f"{len(request.headers)} headers are too many; send at most {_MOST_HEADERS}"
+        raise BadRequest(why, url=request.url)
+    own: dict[str, str] = {}
+    for name, value in request.headers.items():
+        lower = name.strip().lower()
+        if not _NAME.fullmatch(lower):
+            why = f"{shown(name)!r} is not a header name; use letters, digits and hyphens"
+            raise BadRequest(why, url=request.url)
+        if lower in _RESERVED:
+            why = f"the header {name} cannot be set: {_RESERVED[lower]}; leave it out"
+            raise BadRequest(why, url=request.url)
+        if lower in _FOR_EVERY_HOST and SECRET_NAME.search(value):
             why = "redirects send it to every host; use another header"
             raise BadRequest(f"the header {name} cannot have a secret: {why}", url=request.url)
-        headers[name] = SECRET_NAME.sub(secret, value)
-    own = _checked(headers, request.url)
+        own[lower] = _checked(name, SECRET_NAME.sub(secret, value), request.url).strip()
     if request.body:
         kind = "json" if request.body.lstrip()[:1] in ("{", "[") else "x-www-form-urlencoded"
         own.setdefault("content-type", f"application/{kind}")
@@ -147,13 +159,10 @@ def plan(request: Request, limits: FetchLimits, secrets: Secrets | None = None) 
         _VALIDATORS[0]: request.etag,
         _VALIDATORS[1]: request.last_modified,
     }
-    common = {name: value for name, value in common.items() if value is not None}
-    for name, value in common.items():
-        _check_value(name, value, request.url)
-    return RequestPlan(
+    return FetchCall(
         request,
         url,
-        common,
+        {name: _checked(name, value, request.url) for name, value in common.items() if value is not None},
         own,
         timeout=_least(request.timeout, limits.timeout),
         max_bytes=int(_least(request.max_bytes, limits.max_bytes)),
@@ -171,57 +180,17 @@ def _veiled(secrets: Mapping[str, str], text: str) -> str:
     return text
 
 
-def _without_secrets(response: Response, secrets: Mapping[str, str]) -> Response:
-    veiled = partial(_veiled, secrets)
-    return replace(
-        response,
-        body=veiled(response.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"),
-        headers={name: veiled(value) for name, value in response.headers.items()},
-        url=veiled(response.url),
-        content_type=veiled(response.content_type),
-        etag=response.etag and veiled(response.etag),
-        last_modified=response.last_modified and veiled(response.last_modified),
-        redirects=tuple(map(veiled, response.redirects)),
-        notes=tuple(map(veiled, response.notes)),
-    )
-
-
 def _least(asked: float | None, limit: float) -> float:
     return limit if asked is None else max(0, min(asked, limit))
 
 
-def _checked(headers: Mapping[str, str], url: str) -> dict[str, str]:
-    if len(headers) > _MOST_HEADERS:
-        raise BadRequest(f"{len(headers)} headers are too many; send at most {_MOST_HEADERS}", url=url)
-    checked: dict[str, str] = {}
-    for name, value in headers.items():
-        lower = name.strip().lower()
-        if not _NAME.fullmatch(lower):
-            raise BadRequest(f"{shown(name)!r} is not a header name; use letters, digits and hyphens", url=url)
-        if lower in _RESERVED:
-            raise BadRequest(f"the header {name} cannot be set: {_RESERVED[lower]}; leave it out", url=url)
-        _check_value(name, value, url)
-        checked[lower] = value.strip()
-    return checked
-
-
-def _check_value(name: str, value: str, url: str) -> None:
+def _checked(name: str, value: str, url: str) -> str:
     if not _VALUE.fullmatch(value):
         why = "line breaks, control characters or characters beyond Latin-1"
         raise BadRequest(f"the header {name} has {why} in its value; remove them", url=url)
     if len(value) > _LONGEST_HEADER:
         raise BadRequest(f"the header {name} is longer than {_LONGEST_HEADER:,} characters; shorten it", url=url)
-
-
-@dataclass
-class FetchCall:
-    """One call of `fetch` in progress."""
-
-    plan: RequestPlan
-    until: float  # its deadline by the fetcher's clock
-    progress: Progress | None = None  # called with the bytes received and the total; equal when it is complete
-    notes: list[str] = field(default_factory=list[str])  # for the response, each once
-    pending: str = "waiting for its turn"  # the step it waits for, for the message of a timeout
+    return value
 
 
 def _next_url(left: Sequence[Url], location: str, most: int) -> Url:
@@ -240,7 +209,7 @@ def _next_url(left: Sequence[Url], location: str, most: int) -> Url:
 
 def _refreshed(response: Response, call: FetchCall) -> str | None:
     """Returns the target of a page that leads on by a meta refresh. One that does so late, or to itself, stays."""
-    if response.status != 200 or "html" not in response.content_type.lower() or call.plan.cut:
+    if response.status != 200 or "html" not in response.content_type.lower() or call.cut:
         return None
     head = _UNREAD.sub(b"", response.body[:_LOOKED_AT])
     for tag in _META.findall(head):
@@ -258,7 +227,7 @@ def _refreshed(response: Response, call: FetchCall) -> str | None:
 
 async def _body_of(url: Url, answer: "HttpAnswer", call: FetchCall) -> tuple[bytes, bool]:
     """Returns the body of an answer, empty for a redirect, and whether a part of it is missing."""
-    if answer.status < 200 or (answer.status == 304 and call.plan.common.keys().isdisjoint(_VALIDATORS)):
+    if answer.status < 200 or (answer.status == 304 and call.common.keys().isdisjoint(_VALIDATORS)):
         message = f"{url} answered with the unexpected status {answer.status}; the fault is at the server"
         raise BadAnswer(message, url=str(url))
     async with aclosing(answer.chunks()) as chunks:
@@ -278,11 +247,11 @@ async def _read_body(
     chunks: AsyncIterator[bytes], headers: Mapping[str, str], url: str, call: FetchCall
 ) -> tuple[bytes, bool]:
     """Returns the body, decompressed. The limit counts for the compressed and for the decompressed body."""
-    limit, cut, progress = call.plan.max_bytes, call.plan.cut, call.progress
+    limit, progress = call.max_bytes, call.progress
     length = headers.get("content-length", "")
     total = int(length) if length.isascii() and length.isdecimal() and len(length) < 20 else None
     hint = "allow more with max_bytes, or fetch a smaller page"
-    if total is not None and total > limit and not cut:
+    if total is not None and total > limit and not call.cut:
         raise ResponseTooLarge(f"{url} has {_size(total)}, more than the {_size(limit)} allowed; {hint}", url=url)
     data = bytearray()
     try:
@@ -299,7 +268,7 @@ async def _read_body(
         if progress is not None and (reported, total) != (received, received):
             await progress(received, received)
     except OverLimit:
-        if cut:
+        if call.cut:
             return bytes(data), True
         raise ResponseTooLarge(f"{url} has more than the {_size(limit)} allowed; {hint}", url=url) from None
     except Corrupt as error:
@@ -324,15 +293,12 @@ def _content_type(header: str) -> str:
 class Fetcher:
     """Fetches pages. Owns the connections, the rates of hosts and their robots.txt files.
 
-    Opens nothing before the first request. `guard` explains the networks and domains. By default the system
-    resolves names, and TLS trusts the system's authorities.
+    Opens nothing before the first request. By default the system resolves names, and TLS trusts the system's
+    authorities.
     """
 
-    limits: FetchLimits = FetchLimits()  # noqa: RUF009 - a frozen value
+    limits: Settings = Settings()  # noqa: RUF009 - a frozen value
     _: KW_ONLY
-    allow_private: Sequence[Network] = ()
-    allow_domains: Sequence[str] = ()
-    block_domains: Sequence[str] = ()
     secrets: Secrets | None = None
     proxy: Proxy | None = None
     resolver: "Resolver | None" = None
@@ -342,8 +308,8 @@ class Fetcher:
 
     def __post_init__(self) -> None:
         limits = self.limits
-        self._policy = FetchPolicy(self.allow_private, self.allow_domains, self.block_domains)
-        self._rates = Rates(limits.per_host_minute, limits.per_host_at_once, limits.at_once, self.clock, self.sleep)
+        self._policy = FetchPolicy(limits.allow_private, limits.allow_domain, limits.block_domain)
+        self._rates = Rates(limits.requests_per_minute, limits.per_host, limits.at_once, self.clock, self.sleep)
         self._client: Client | None = None
         self._robots: RobotsCache | None = None
         self._closed = False
@@ -352,9 +318,6 @@ class Fetcher:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
         """Closes every connection; calls in progress fail."""
         self._closed = True
         if self._client is not None:
@@ -364,75 +327,87 @@ class Fetcher:
         """Returns the response to `request`. Raises `FetchError`, which says why there is none, and what to do."""
         with self._called(request, progress) as call:
             response = await self._follow(call)
-        return _without_secrets(response, call.plan.secrets) if call.plan.secrets else response
+        if not call.secrets:
+            return response
+        veiled = partial(_veiled, call.secrets)
+        return replace(
+            response,
+            body=veiled(response.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"),
+            headers={name: veiled(value) for name, value in response.headers.items()},
+            url=veiled(response.url),
+            content_type=veiled(response.content_type),
+            etag=response.etag and veiled(response.etag),
+            last_modified=response.last_modified and veiled(response.last_modified),
+            redirects=tuple(map(veiled, response.redirects)),
+            notes=tuple(map(veiled, response.notes)),
+        )
 
     async def robots(self, url: str) -> "Robots":
         """Returns the robots.txt of the URL's site. Raises `FetchError` if the site cannot be reached."""
         with self._called(Request(url)) as call:
-            return await self._robots_of(call.plan.url, call)
+            return await self._robots_of(call.url, call)
 
     @contextmanager
     def _called(self, request: Request, progress: Progress | None = None) -> Generator[FetchCall]:
         """Begins a call. Raises `FetchTimedOut` if the block takes longer than its timeout."""
-        planned = plan(request, self.limits, self.secrets)
-        call = FetchCall(planned, self.clock() + planned.timeout, progress)
-        with anyio.move_on_after(planned.timeout) as scope:
+        call = plan(request, self.limits, self.secrets)
+        call.until, call.progress = self.clock() + call.timeout, progress
+        with anyio.move_on_after(call.timeout) as scope:
             try:
                 yield call
             except FetchError as error:
-                if not planned.secrets:
+                if not call.secrets:
                     raise
-                message, url = (_veiled(planned.secrets, text) for text in (str(error), error.url))
+                message, url = (_veiled(call.secrets, text) for text in (str(error), error.url))
                 raise type(error)(message, url=url, retryable=error.retryable) from None
         if scope.cancelled_caught:
-            late = f"{planned.url} did not arrive within {planned.timeout:g} s: {call.pending}"
+            late = f"{call.url} did not arrive within {call.timeout:g} s: {call.pending}"
             hint = "allow more time (timeout_ms, up to the server's --timeout), or try again later"
-            raise FetchTimedOut(f"{late}; {hint}", url=str(planned.url))
+            raise FetchTimedOut(f"{late}; {hint}", url=str(call.url))
 
     async def _follow(self, call: FetchCall) -> Response:
-        plan, url, own, body = call.plan, call.plan.url, True, call.plan.body
+        url, own, body = call.url, True, call.body
         left: list[Url] = []
         while True:
-            if plan.request.respect_robots:
-                await self._ask_robots(url, call)
-            response = await self._hop(url, plan.headers(own=own), call, body)
+            if call.request.respect_robots:
+                call.pending = f"the robots.txt of {url.host} had not arrived"
+                try:
+                    robots = await self._robots_of(url, call)
+                except FetchError as error:
+                    raise error.about(str(url)) from error
+                await robots.check(url, call.common["user-agent"])
+            response = await self._hop(url, call.headers(own=own), call, body)
             location = response.headers.get("location") if response.status in _REDIRECTS else _refreshed(response, call)
             if location is None:
                 if response.status == 429:
                     call.notes.append(f"{url.host} reports too many requests (status 429).")
-                if response.truncated and not plan.cut:
+                if response.truncated and not call.cut:
                     call.notes.append("The compressed body ended too early: the rest is missing.")
                 return replace(response, redirects=tuple(map(str, left)), notes=tuple(dict.fromkeys(call.notes)))
             left.append(url)
-            url = _next_url(left, location, plan.max_redirects)
+            url = _next_url(left, location, call.max_redirects)
             if response.status not in (307, 308) or not left[-1].trusts(url):
                 body = b""  # As browsers do, and never to another site.
-            if own and plan.own and not left[-1].trusts(url):
+            if own and call.own and not left[-1].trusts(url):
                 own = False
                 call.notes.append(f"The request's own headers were not sent on to {url.host}.")
-
-    async def _ask_robots(self, url: Url, call: FetchCall) -> None:
-        call.pending = f"the robots.txt of {url.host} had not arrived"
-        try:
-            robots = await self._robots_of(url, call)
-        except FetchError as error:
-            raise error.about(str(url)) from error
-        await robots.check(url, call.plan.common["user-agent"])
 
     async def _robots_of(self, url: Url, call: FetchCall) -> "Robots":
         from tidings.web.fetch.robots import MAX_BYTES, RobotsCache  # noqa: PLC0415 - needs protego, so only on demand
 
         async def load(where: Url) -> Response:
-            agent = call.plan.common["user-agent"]
+            agent = call.common["user-agent"]
             asked = Request(str(where), accept="text/plain, */*;q=0.5", respect_robots=False, user_agent=agent)
-            planned = plan(asked, replace(self.limits, max_bytes=MAX_BYTES, max_redirects=5))
-            return await self._follow(FetchCall(replace(planned, cut=True), call.until))
+            planned = plan(asked, self.limits)
+            return await self._follow(
+                replace(planned, max_bytes=MAX_BYTES, max_redirects=5, cut=True, until=call.until)
+            )
 
         if self._robots is None:
             self._robots = RobotsCache(self.clock)
         return await self._robots.of(url, load)
 
-    async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall, body: bytes = b"") -> Response:
+    async def _hop(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall, body: bytes) -> Response:
         """Requests `url`, and retries as often as the limits and the deadline allow."""
         attempt = 0
         while True:
@@ -450,8 +425,8 @@ class Fetcher:
                 wanted = retry_after(response.headers.get("retry-after"), response.retrieved_at)
                 if wanted:
                     self._rates.hold(url.host, wanted)
-                seconds = _pause(attempt, wanted)
-                if not call.plan.request.insist or not self._may_retry(attempt, seconds, call):
+                seconds = _pause(attempt) if wanted is None else wanted + jittered(_DELAYS[0], below=1.0)
+                if not call.request.insist or not self._may_retry(attempt, seconds, call):
                     return response
                 call.notes.append(
                     f"The request was repeated because the server answered with status {response.status}."
@@ -465,7 +440,7 @@ class Fetcher:
     async def _once(self, url: Url, headers: Sequence[tuple[str, str]], call: FetchCall, body: bytes) -> Response:
         call.pending = f"it was still waiting for its turn at {url.host}"
         try:
-            async with self._rates.turn(url.host, call.until - self.clock(), part=call.plan.request.part) as waited:
+            async with self._rates.turn(url.host, call.until - self.clock(), part=call.request.part) as waited:
                 if waited >= 1:
                     call.notes.append(f"The rate limit for {url.host} delayed the request by {waited:.0f} s.")
                 call.pending = f"{url.host} had not answered"
@@ -474,7 +449,7 @@ class Fetcher:
                     body, truncated = await _body_of(url, answer, call)
                     return Response(
                         url=str(url),
-                        requested=str(call.plan.url),
+                        requested=str(call.url),
                         status=answer.status,
                         headers=answer.headers,
                         body=body,
@@ -487,7 +462,7 @@ class Fetcher:
                         private=answer.private,
                     )
         except NoTurn as late:
-            allowed = f"{self.limits.per_host_minute} requests a minute are allowed"
+            allowed = f"{self.limits.requests_per_minute} requests a minute are allowed"
             why = f"{url.host} asked for a pause" if late.held else allowed
             when = f"the next request is possible in {late.seconds:.0f} s"
             message = f"{url} is not fetched: {why}, and {when}; try again then"
@@ -507,8 +482,5 @@ class Fetcher:
         return self._client
 
 
-def _pause(attempt: int, wanted: float | None = None) -> float:
-    """Returns the seconds before a retry, at least the time that the server wants."""
-    if wanted is not None:
-        return wanted + jittered(_DELAYS[0], below=1.0)
+def _pause(attempt: int) -> float:
     return jittered(_DELAYS[min(attempt, len(_DELAYS) - 1)], below=0.5)

@@ -1,4 +1,4 @@
-"""The types of fetching: a request, a response, the limits and the errors."""
+"""The types of fetching: a request, a response, and the errors."""
 
 import re
 from collections.abc import Mapping
@@ -6,22 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, Self
 
-MIB = 1024 * 1024
 SECRET_NAME = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for a secret of the operator in a header or a body
-
-
-@dataclass(frozen=True)
-class FetchLimits:
-    """The limits of all requests. A request may ask for less, never for more."""
-
-    max_bytes: int = 10 * MIB  # size of a body, as it arrives and again when it is decompressed
-    timeout: float = 30.0  # seconds for name lookup, connections, redirects, retries and the body together
-    max_redirects: int = 5
-    per_host_minute: int = 60  # requests to one host in a minute
-    per_host_at_once: int = 4
-    at_once: int = 32
-    retries: int = 2
-    user_agent: str = "Tidings"  # sent to sites. Its first word is the name that robots.txt files use.
 
 
 @dataclass(frozen=True)
@@ -35,7 +20,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Request:
-    """A page to fetch. For options that are None the limits apply."""
+    """A page to fetch. Options that are None are as in `Settings`; a request may ask for less, never for more."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str])  # sent to the host of `url` only
