@@ -12,8 +12,8 @@ from tests.web.fetch.servers import Ask, Page, Site, fetcher, site
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
 from tidings.web.library import WebLibrary
-from tidings.web.refresh import Intervals
 from tidings.web.store.store import Store
+from tidings.web.watch.intervals import Intervals
 from tidings.web.watch.state import DIFF, PAGE, WatchState
 from tidings.web.watch.watcher import PageWatcher
 

@@ -7,8 +7,8 @@ A page, from the site to a subscriber:
     documents/       text as documents: citations, warnings, chunks, summaries, differences
     pages.py         a URL to a version of its page
     store/           pages, versions and watches in SQLite, shared by processes
-    refresh.py       a page again, only if it changed; ignore.py: what does not count as a change
-    library.py       fetches, reads, keeps and maps pages
+    ignore.py        what does not count as a change
+    library.py       fetches, keeps and maps pages, and looks at them again
     watch/           looks at watched pages when they are due
     server.py        `WebServer`: publishes changes, and offers resources, tools and prompts
 

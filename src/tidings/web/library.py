@@ -1,21 +1,27 @@
 """`WebLibrary`: pages fetched, read, kept, and looked at again. The tools and the watcher ask it.
 
 A page comes from the store while it is fresh, else by a conditional request. Callers that ask for the same page at the
-same time share one request. `on_change` is called when versions come or go; it is the watcher that notifies subscribers
-of a changed page.
+same time share one request. A page that is looked at again is kept only if its content differs. A difference in nothing
+but what the rules ignore is not stored, and the page stays what it was for everyone else: the validators of such an
+answer are returned to the caller, and are valid for that caller alone.
+
+`on_change` is called when versions come or go; it is the watcher that notifies subscribers of a changed page.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Final, Self
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Final, Self
+
+from anyio import to_thread
 
 from tidings._kit.tasks import Progress, SingleFlight
+from tidings.web.documents.model import version_hash
 from tidings.web.extract.pool import ExtractionPool
 from tidings.web.fetch.fetcher import Fetcher
 from tidings.web.fetch.urls import parse
+from tidings.web.ignore import IgnoreRules, same_content
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import NO_STORE, Fetching, Got, Renders, Validators, newest_of, speaks_for
-from tidings.web.refresh import PageRefresher
+from tidings.web.pages import AT, NO_STORE, Fetching, Got, NotModified, Renders, Validators, newest_of, speaks_for
 from tidings.web.site_map import Mapper, SiteMap
 from tidings.web.store.model import PutOutcome, StoredPage, StoredVersion, Version
 from tidings.web.store.store import Store
@@ -24,6 +30,14 @@ OnChange = Callable[[Sequence[str], bool], Awaitable[None]]  # the URIs that cha
 OnNewVersion = Callable[[str], Awaitable[None]]  # called with the page_id
 
 USUAL: Final = FetchOptions()
+_MOST_PAGES: Final = 5_000  # of a site that is watched
+
+
+class PageUnknown(LookupError):
+    """There is no such page, or none that can be fetched. The message says what to do."""
+
+    def __init__(self, page_id: str) -> None:
+        super().__init__(f"No page {page_id} that can be fetched is known here. `fetch` its URL first.")
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,20 @@ class Fetched:
     from_cache: bool = False  # true if there was no request to the site
     not_modified: bool = False  # true if the site answered that it has not changed
     put: PutOutcome | None = None  # the outcome in the store; None if it came from there
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """The result of looking at a page again."""
+
+    source_id: str
+    content_hash: str  # of its newest version, in the variant that was asked for
+    headers: Mapping[str, str] | None = None  # of the answer; None if nothing was asked, shortly after another request
+    put: PutOutcome | None = None  # the outcome in the store, if a new version was stored
+    before: str | None = None  # the source_id of the version that it was compared with, and differs from
+    validators: Validators | None = None  # for the next look
+    empty: bool = False  # true if it has no text, and had some before. Nothing was stored.
+    gone: bool = False  # true if the page does not exist any more
 
 
 async def _ignore(_uris: Sequence[str], _listed: bool) -> None:
@@ -52,11 +80,10 @@ class WebLibrary:
     cache_ttl: float = 300.0  # seconds for which a page is fresh, unless the caller sets them
     read_pdf: bool = True  # otherwise the bytes of PDF files are kept
     on_change: OnChange = _ignore
+    on_new_version: OnNewVersion | None = None  # called when `fetch` found another content than before
 
     def __post_init__(self) -> None:
-        self._on_new_version: OnNewVersion | None = None
-        self._fetching = Fetching(self.fetcher, self.workers, self.renderer, self.read_pdf, self._pages_of)
-        self.refresher = PageRefresher(self._fetching, self.store)
+        self._fetching = Fetching(self.fetcher, self.workers, self.renderer, self.read_pdf)
         self._flights: SingleFlight[Fetched] = SingleFlight()
 
     async def __aenter__(self) -> Self:
@@ -64,10 +91,6 @@ class WebLibrary:
 
     async def __aexit__(self, *exception: object) -> None:
         await self._flights.aclose()
-
-    def report_new_versions(self, to: OnNewVersion | None) -> None:
-        """Has `to` called, from now on, when `fetch` found another content than before."""
-        self._on_new_version = to
 
     async def fetch(self, url: str, options: FetchOptions = USUAL, progress: Progress | None = None) -> Fetched:
         """Returns a page. Raises `FetchError` (`HttpFailed` for an error answer), `ExtractionFailed`, `StoreError`."""
@@ -86,8 +109,11 @@ class WebLibrary:
         """Returns the pages of the site of `url`; see `site_map`. Raises `FetchError` if `url` could not be fetched."""
         return await Mapper(self.fetcher).map(url, limit=limit)
 
-    async def _pages_of(self, url: str, most: int) -> Sequence[str]:
-        return [page.url for page in (await self.map(url, limit=most)).pages]
+    async def _get(self, url: str, options: FetchOptions, progress: Progress | None = None, **how: Any) -> Got:
+        if options.part != "site":
+            return await self._fetching.get(url, options, progress, **how)
+        pages = (await self.map(url, limit=_MOST_PAGES)).pages
+        return await self._fetching.listed(url, [page.url for page in pages], options)
 
     async def _cached(self, page: StoredPage, url: str, options: FetchOptions) -> Fetched | None:
         ttl = self.cache_ttl if options.cache_ttl is None else options.cache_ttl
@@ -105,17 +131,17 @@ class WebLibrary:
         before = await self.store.get(last.source_id) if last else None
         if page is not None and newest is not None:
             known = Validators.of(newest.source_id, page)
-            got = await self._fetching.get(url, options, report, known=known, before=before)
-            if got.entry is not None:
-                return await self._keep(got)
-            # A 304 need not repeat the validators: then the known ones stay.
-            etag = got.headers.get("etag") or page.etag
-            modified = got.headers.get("last-modified", page.last_modified)
+            try:
+                return await self._keep(await self._get(url, options, report, known=known, before=before))
+            except NotModified as same:
+                # A 304 need not repeat the validators: then the known ones stay.
+                etag = same.headers.get("etag") or page.etag
+                modified = same.headers.get("last-modified", page.last_modified)
             await self.store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
             if stored := await self.store.get(newest.source_id):
                 return Fetched(stored, not_modified=True)
             # The version expired during the request: the page has to be fetched after all.
-        return await self._keep(await self._fetching.get(url, options, report, before=before))
+        return await self._keep(await self._get(url, options, report, before=before))
 
     async def _comparable(self, page: StoredPage, url: str, options: FetchOptions) -> Version | None:
         """Returns the version that "not modified" would be about, and that would do as an answer."""
@@ -126,11 +152,95 @@ class WebLibrary:
         return None if lacks_raw else newest
 
     async def _keep(self, got: Got) -> Fetched:
-        assert got.entry is not None  # noqa: S101 - the request was not conditional
-        assert got.facts is not None  # noqa: S101 - see above
         put = await self.store.put(got.entry, got.facts)
-        if put.changed and self._on_new_version is not None:
-            await self._on_new_version(got.entry.page_id)
+        if put.changed and self.on_new_version is not None:
+            await self.on_new_version(got.entry.page_id)
         if put.new or put.gone:
             await self.on_change((), True)
         return Fetched(got.entry, put=put)
+
+    async def refresh(
+        self,
+        page_id: str,
+        url: str,
+        options: FetchOptions,
+        ignore: IgnoreRules,
+        *,
+        known: Validators | None = None,
+        unless_younger: float = 0.0,
+        even_empty: bool = False,
+    ) -> Refreshed:
+        """Looks at a page again, by `url`. `known` are the validators of the look before.
+
+        No request is made if one was made within `unless_younger` seconds. A page that has no text any more is stored
+        only if `even_empty`. Raises `PageUnknown`, or what `fetch` raises.
+        """
+        page = await self._page(page_id)
+        variant = options.variant(url)
+        newest = newest_of(page, variant, known and known.source_id)
+        current = newest is not None and speaks_for(page, newest)
+        if newest and current and newest.variant == variant and page.age(self.store.clock()) < unless_younger:
+            return Refreshed(newest.source_id, newest.content_hash, validators=known)
+        sent = known if newest and known and known.source_id == newest.source_id else None
+        if newest and current and sent is None:
+            sent = Validators.of(newest.source_id, page)
+        before = await self.store.get(newest.source_id) if newest else None
+        try:
+            # A look costs one request: if the site cannot answer now, it is asked at the next look.
+            got = await self._get(url, options, known=sent, before=before, insist=False)
+        except NotModified as same:
+            assert newest and sent  # noqa: S101, PT018 - the request was conditional
+            # Noted for everyone, if the answer is about exactly what is stored.
+            if current and (page.etag, page.last_modified) == (sent.etag, sent.last_modified):
+                await self.store.checked(page.page_id, etag=sent.etag, last_modified=sent.last_modified, of=page)
+            return Refreshed(newest.source_id, newest.content_hash, same.headers, validators=sent)
+        return await self._compared(page, newest, before, got, ignore, even_empty=even_empty)
+
+    async def bury(self, page_id: str, url: str, options: FetchOptions, status: int) -> Refreshed:
+        """Stores a version that says that the page does not exist any more. Raises `PageUnknown` or `StoreError`."""
+        page = await self._page(page_id)
+        got = await self._fetching.gone(url, status, options)
+        newest = newest_of(page, options.variant(url))
+        before = await self.store.get(newest.source_id) if newest else None
+        return replace(await self._compared(page, newest, before, got, IgnoreRules(ready=())), gone=True)
+
+    async def same(self, before: str, after: str, ignore: IgnoreRules) -> bool:
+        """Returns whether two versions are the same except for what is ignored; False if one of them is gone."""
+        old, new = await self.store.get(before), await self.store.get(after)
+        return old is not None and new is not None and await to_thread.run_sync(same_content, old, new, ignore)
+
+    async def _page(self, page_id: str) -> StoredPage:
+        page = await self.store.page_of(page_id)
+        if page is None or page.page_id != page_id:
+            raise PageUnknown(page_id)
+        return page
+
+    async def _compared(
+        self,
+        page: StoredPage,
+        newest: Version | None,
+        before: StoredVersion | None,
+        got: Got,
+        ignore: IgnoreRules,
+        *,
+        even_empty: bool = False,
+    ) -> Refreshed:
+        """Stores what was got, if it differs from the newest version, which is `before`."""
+        entry, facts, hash_ = got.entry, got.facts, version_hash(got.entry.packet)
+        if newest and before:
+            unchanged = Refreshed(newest.source_id, newest.content_hash, got.headers)
+            validators = Validators.of(newest.source_id, facts)
+            if newest.content_hash == hash_:
+                if speaks_for(page, newest):
+                    # Validators from another URL say nothing about where the page is known to be.
+                    there = facts.options.get(AT) == page.options.get(AT)
+                    etag, modified = (facts.etag, facts.last_modified) if there else (None, None)
+                    await self.store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
+                return replace(unchanged, validators=validators)
+            if got.empty and not even_empty and before.packet["content"].strip():
+                return replace(unchanged, empty=True)
+            if await to_thread.run_sync(same_content, before, entry, ignore):
+                return replace(unchanged, validators=validators)
+        source_id, old = entry.packet["source_id"], before and before.packet["source_id"]
+        put = await self.store.put(entry, facts)
+        return Refreshed(source_id, hash_, got.headers, put, old, Validators.of(source_id, facts))

@@ -12,7 +12,7 @@ other.
 import hashlib
 import html
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -39,7 +39,6 @@ from tidings.web.store.model import PageFacts, StoredPage, StoredVersion, Versio
 NO_STORE: Final = "no_store"  # a key in the options of a stored page: true if its site forbids to answer from a store
 AT: Final = "at"  # a key in the options of a stored page: the URL where it was found, if its own URL redirected
 
-_MOST_PAGES: Final = 5_000  # of a site that is watched
 _HTML: Final = "text/html; charset=utf-8"
 _TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 _CURES: Final = {
@@ -82,11 +81,6 @@ class Validators:
     def of(source_id: str, facts: PageFacts | StoredPage) -> "Validators":
         """Returns those that the facts about a page give for this version."""
         return Validators(source_id, facts.etag, facts.last_modified, facts.options.get(AT))
-
-
-def last_request(page: StoredPage, otherwise: str) -> tuple[str, FetchOptions]:
-    """Returns how the page was fetched last: the URL, and the options without headers, which are not kept."""
-    return str(page.options.get("url", otherwise)), FetchOptions.from_json(page.options)
 
 
 class HttpFailed(FetchError, kind="http-status"):
@@ -140,24 +134,25 @@ class Renders(Protocol):
     async def render(self, url: str, options: RenderOptions, request: Request) -> RenderedPage: ...
 
 
-ListsPages = Callable[[str, int], Awaitable[Sequence[str]]]  # Returns the URLs of so many pages of a site.
-
-
-async def _no_pages(_url: str, _most: int) -> Sequence[str]:
-    return ()
-
-
 class NoRenderer(FetchError, kind="no-renderer"):
     """The caller asked for rendering, which this server does not offer."""
 
 
+class NotModified(Exception):
+    """The page has not changed."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        super().__init__("not modified")
+        self.headers = headers
+
+
 @dataclass(frozen=True)
 class Got:
-    """The result of a request."""
+    """A version of a page that was got."""
 
     headers: Mapping[str, str]
-    entry: StoredVersion | None = None  # None: the page has not changed
-    facts: PageFacts | None = None
+    entry: StoredVersion
+    facts: PageFacts
     empty: str | None = None  # the reason why it has no text, if it has none
 
 
@@ -169,7 +164,6 @@ class Fetching:
     workers: ExtractionPool
     renderer: Renders | None = None
     read_pdf: bool = True
-    pages_of: ListsPages = _no_pages
 
     async def get(
         self,
@@ -181,15 +175,15 @@ class Fetching:
         before: StoredVersion | None = None,
         insist: bool = True,
     ) -> Got:
-        """Fetches a page; with `known`, only if it changed since. Raises `FetchError` or `ExtractionFailed`.
+        """Fetches a page. Raises `FetchError`, `ExtractionFailed` or, with `known`, `NotModified` if it did not change.
 
         `before` is the last version: what was chosen then is chosen again as long as it is there.
         """
         options = options.model_copy(update={"memory": before.memory if before else ""})
         etag, modified = (known.etag, known.last_modified) if known else (None, None)
         request = replace(options.request(url), etag=etag, last_modified=modified, insist=insist)
-        if options.mode == "render" or options.part == "site":
-            return await (self._listed(url, options) if options.part else self._rendered(request, options))
+        if options.mode == "render":
+            return await self._rendered(request, options)
         unseen: tuple[ExtractWarning, ...] = ()
         if options.mode == "auto" and options.render.screenshot:
             try:
@@ -201,7 +195,7 @@ class Fetching:
         response = await self.fetcher.fetch(request, progress)
         if response.not_modified and known and (etag or modified):
             if response.url == (known.url or response.requested):
-                return Got(response.headers)
+                raise NotModified(response.headers)
             # It leads to another page now, which may have the same validators.
             response = await self.fetcher.fetch(replace(request, etag=None, last_modified=None), progress)
         if response.status >= 400 or response.not_modified:
@@ -216,10 +210,10 @@ class Fetching:
                 extracted = _with(extracted, ExtractWarning("extraction_fallback", why))
         return await self._made(extracted, response, options)
 
-    async def _listed(self, url: str, options: FetchOptions) -> Got:
+    async def listed(self, url: str, pages: Sequence[str], options: FetchOptions) -> Got:
         """Returns the version of a site that lists its pages."""
-        entries = tuple(FeedEntry(page, "", page) for page in await self.pages_of(url, _MOST_PAGES))
-        text = "\n".join(f"- {entry.url}" for entry in entries)
+        text = "\n".join(f"- {page}" for page in pages)
+        entries = tuple(FeedEntry(page, "", page) for page in pages)
         extracted = Extracted("site", "map", text, text, title=f"Pages of {url}", entries=entries)
         return await self._made(extracted, Response(url, url, 200, {}, b"", "text/plain", datetime.now(UTC)), options)
 
@@ -236,7 +230,6 @@ class Fetching:
         extracted = Extracted("gone", "none", markdown=text, text=text, warnings=(ExtractWarning("empty", text),))
         response = Response(url, url, status, {}, b"", "", datetime.now(UTC))
         got = await self._made(extracted, response, options)
-        assert got.entry is not None  # noqa: S101 - it was made
         # The warning about the words of an error page does not hold: these words are not the site's.
         warnings = [each for each in got.entry.packet["warnings"] if each["type"] == "empty"]
         return replace(got, entry=replace(got.entry, packet={**got.entry.packet, "warnings": warnings}))

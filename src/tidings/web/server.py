@@ -26,8 +26,7 @@ from tidings.server.families import BadAddress
 from tidings.server.live import not_found_in_era
 from tidings.server.waking.changes import ChangedItem
 from tidings.web import prompts
-from tidings.web.library import WebLibrary
-from tidings.web.refresh import PageUnknown
+from tidings.web.library import PageUnknown, WebLibrary
 from tidings.web.resources.addresses import SCHEME, address, is_ours, parse_address
 from tidings.web.resources.reading import OURS, WebResources, complete
 from tidings.web.settings import BadSetting, Settings

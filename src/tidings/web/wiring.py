@@ -20,10 +20,10 @@ from tidings.web.fetch.fetcher import Fetcher, Secrets
 from tidings.web.fetch.request import Proxy
 from tidings.web.library import OnChange, WebLibrary
 from tidings.web.pages import NoRenderer, Renders
-from tidings.web.refresh import Intervals
 from tidings.web.settings import PROXY, SECRET, BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
+from tidings.web.watch.intervals import Intervals
 from tidings.web.watch.watcher import PageWatcher
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.web.store.sample import BEGIN, Clock, entry, opened, packet, page_id_of, put
 from tidings._kit.files import locked
-from tidings.web.store import rows
+from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import PageFacts, PutOutcome, StoreError
 from tidings.web.store.store import APPLICATION_ID
 
@@ -155,7 +155,7 @@ async def test_damage_that_shows_later_is_treated_the_same(path: Path, caplog: p
     ],
 )
 async def test_a_file_with_nonsense_in_it_is_begun_anew(path: Path, damage: str) -> None:
-    feed = rows.FeedEntry("1", "One", A)
+    feed = FeedEntry("1", "One", A)
     async with opened(path, clock=Clock()) as store:
         await store.put(entry(A, "text", feed=(feed,)), PageFacts(A))
         with closing(sqlite3.connect(path)) as connection:

@@ -97,7 +97,7 @@ async def test_entries_are_listed_newest_first_with_what_a_list_shows() -> None:
         part = await store.part(last.source_id, "packet")
         assert part
         assert isinstance(part[0], str)
-        assert last.packet_size == len(part[0].encode())
+        assert last.size == len(part[0].encode())
 
 
 async def test_a_list_is_read_in_pages_while_entries_come_and_go() -> None:

@@ -13,8 +13,8 @@ from tests.web.fetch.servers import Ask, leads_to, silent, site, text
 from tests.web.shelf import BEGINNING, PACE, Changing, Clock, InThread, both, shelf
 from tidings.web.extract.model import Extracted, ExtractionFailed
 from tidings.web.ignore import IgnoreRules
+from tidings.web.library import PageUnknown
 from tidings.web.page_options import Extraction, FetchOptions
-from tidings.web.refresh import PageUnknown
 from tidings.web.settings import Settings
 from tidings.web.store.model import StoredWatch, StoreError
 from tidings.web.watch.state import WatchPlan, WatchState
@@ -767,7 +767,7 @@ async def test_a_look_on_its_way_swallows_neither_a_change_that_somebody_fetched
                 tasks.start_soon(here.later)
                 await slow.wait()
                 page.body = "two"
-                here.library.report_new_versions(here.watcher.nudge)
+                here.library.on_new_version = here.watcher.nudge
                 await here.fetch(options=FetchOptions(cache_ttl=0))
                 arrived.set()
 
@@ -1068,7 +1068,7 @@ async def test_a_page_that_nobody_watches_is_not_looked_at_when_somebody_fetches
         page_id = await here.fetch(options=FetchOptions(cache_ttl=0))
         assert await here.store.watch_of(page_id) is None
         with pytest.raises(PageUnknown):
-            await here.library.refresher.bury("0" * 16, "x", FetchOptions(), 410)
+            await here.library.bury("0" * 16, "x", FetchOptions(), 410)
 
 
 async def test_a_rule_that_takes_too_long_is_named_in_the_log(

@@ -27,7 +27,7 @@ from tidings.web.documents.model import LLMPacket
 from tidings.web.fetch.request import FetchError
 from tidings.web.fetch.urls import parse
 from tidings.web.resources.addresses import FAMILY, SCHEME, address, is_id, is_ours, parse_address, source_id_of
-from tidings.web.store.model import StoreCursorInvalid, StoredPage, StoredVersion, StoreError, Summary, Version
+from tidings.web.store.model import StoreCursorInvalid, StoredPage, StoredVersion, StoreError, Version
 from tidings.web.store.store import Store
 from tidings.web.watch.state import WatchPlan, WatchState
 
@@ -69,7 +69,7 @@ class WebResources:
                 title=shown_title(summary.title, summary.address),
                 description=f"{urlsplit(summary.address).hostname or 'given'}, {summary.retrieved_at}",
                 mime_type="application/json",
-                size=summary.packet_size,
+                size=summary.size,
                 annotations=Annotations(last_modified=summary.retrieved_at),
             )
             for summary in summaries
@@ -207,10 +207,10 @@ async def complete(store: Store, argument: CompletionArgument, given: Mapping[st
             return completion([])
 
 
-async def _matching(store: Store, typed: str) -> list[Summary]:
+async def _matching(store: Store, typed: str) -> list[Version]:
     """Returns the newest version of each page whose URL or title contains the typed text, best matches first."""
     summaries, _ = await store.listing(None, _SEARCHED)
-    pages: dict[str, Summary] = {}
+    pages: dict[str, Version] = {}
     for each in summaries:
         if typed in f"{each.address}\n{shown_title(each.title, each.address)}".lower():
             pages.setdefault(each.page_id, each)

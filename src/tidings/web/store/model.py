@@ -48,25 +48,15 @@ class PutOutcome:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A version as a list shows it."""
+class Version:
+    """A version of a page that is still kept."""
 
     source_id: str
     page_id: str
     address: str
     title: str | None
     retrieved_at: str  # as in the packet
-    packet_size: int  # bytes of the packet's JSON
-
-
-@dataclass(frozen=True)
-class Version:
-    """A version of a page that is still kept."""
-
-    source_id: str
-    retrieved_at: str
     content_hash: str
-    title: str | None
     size: int  # bytes of the packet's JSON
     options: Mapping[str, Any]  # the options that it was fetched with
 

@@ -3,14 +3,18 @@
 The public functions are operations of `Store`, each within one transaction.
 """
 
+import json
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, cast
 
+from tidings._kit.sqlite_errors import DatabaseUnreadable
+from tidings.web.documents.model import LLMPacket, version_hash
 from tidings.web.documents.model import page_id as page_id_of
-from tidings.web.documents.model import version_hash
 from tidings.web.documents.normalise import without_hashes
-from tidings.web.store import rows
+from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import (
     EntryTooLarge,
     PageFacts,
@@ -19,10 +23,18 @@ from tidings.web.store.model import (
     StoreCursorInvalid,
     StoredPage,
     StoredVersion,
-    Summary,
     Version,
 )
-from tidings.web.store.transaction import StoreBounds, Transaction, expired, make_room
+from tidings.web.store.transaction import (
+    StoreBounds,
+    Transaction,
+    expired,
+    make_room,
+    object_of,
+    options_text,
+    to_bytes,
+    variant_of,
+)
 
 _FIND: Final = """SELECT page_id, address, url, content_hash, checked_at, etag, last_modified, options,
     EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id), untold
@@ -30,19 +42,20 @@ _FIND: Final = """SELECT page_id, address, url, content_hash, checked_at, etag, 
 
 _FIND_PART: Final = _FIND.replace("page_id IN (?, ?)", "url = ? ORDER BY seen DESC LIMIT 1")
 
-_VERSIONS: Final = """SELECT source_id, retrieved_at, content_hash, title, packet_size, options FROM entries
-    WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""
+_VERSION: Final = "source_id, page_id, address, title, retrieved_at, content_hash, packet_size, options"
+_VERSIONS: Final = f"""SELECT {_VERSION} FROM entries
+    WHERE page_id = ? AND (expires_at > ? OR pinned) ORDER BY no DESC"""  # noqa: S608 - constants
 
-_SUMMARY: Final = """SELECT retrieved, no, source_id, page_id, address, title, retrieved_at, packet_size
-    FROM entries WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
-    ORDER BY retrieved DESC, no DESC LIMIT ?"""
+_LISTED: Final = f"""SELECT {_VERSION}, retrieved, no FROM entries
+    WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
+    ORDER BY retrieved DESC, no DESC LIMIT ?"""  # noqa: S608 - constants
 
 _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
 
 
 def _note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
     """Keeps the facts that a fetch gives about the page. Returns whether its content changed, in the same variant."""
-    content_hash, variant = version_hash(entry.packet), rows.variant_of(facts.options)
+    content_hash, variant = version_hash(entry.packet), variant_of(facts.options)
     known, last, url, unannounced = at.do(
         "SELECT content_hash, variant, url, untold FROM pages WHERE page_id = ?", entry.page_id
     ).fetchone() or ("", "", None, 0)
@@ -55,14 +68,14 @@ def _note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
     at.insert(
         "pages",
         page_id=entry.page_id,
-        address=rows.clean(facts.address or entry.packet["original_url"]),
+        address=facts.address or entry.packet["original_url"],
         # A page that was fetched once can be fetched, even if its bytes were given later.
-        url=rows.clean(facts.url) or url,
+        url=facts.url or url,
         content_hash=content_hash,
         checked_at=at.now,
-        etag=rows.clean(facts.etag),
-        last_modified=rows.clean(facts.last_modified),
-        options=rows.options_text(facts.options),
+        etag=facts.etag,
+        last_modified=facts.last_modified,
+        options=options_text(facts.options),
         variant=variant,
         seen=number,
         untold=1 if differs else unannounced,
@@ -74,14 +87,13 @@ def _note(at: Transaction, entry: StoredVersion, facts: PageFacts) -> bool:
 
 def page_of(at: Transaction, url_or_page_id: str) -> StoredPage | None:
     """Returns the page with that id, or the one that was asked for by this URL; else the last part of one."""
-    wanted = rows.clean(url_or_page_id) or ""
+    wanted = url_or_page_id or ""
     row = at.do(_FIND, wanted, page_id_of(wanted)).fetchone() or at.do(_FIND_PART, wanted).fetchone()
     if row is None:
         return None
     *plain, options, watched, unannounced = row
-    found = at.do(_VERSIONS, plain[0], at.now)
-    versions = tuple(Version(*each, options=rows.object_of(last)) for *each, last in found)
-    options = rows.object_of(options)
+    versions = tuple(map(_version, at.do(_VERSIONS, plain[0], at.now)))
+    options = object_of(options)
     return StoredPage(*plain, versions=versions, options=options, watched=bool(watched), unannounced=bool(unannounced))
 
 
@@ -89,7 +101,7 @@ def page_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]:
     """Returns the page_ids that begin with `prefix`, last seen first."""
     return at.column(
         "SELECT page_id FROM pages WHERE substr(page_id, 1, length(:prefix)) = :prefix ORDER BY seen DESC LIMIT :most",
-        prefix=rows.clean(prefix),
+        prefix=prefix,
         most=limit,
     )
 
@@ -102,11 +114,11 @@ def checked(
     `of` is the page as it was when the site was asked. If another content was put since, the answer says nothing
     about that, and nothing is written.
     """
-    page = rows.clean(page_id)
+    page = page_id
     now = at.do("SELECT content_hash, variant FROM pages WHERE page_id = ?", page).fetchone()
-    if of is not None and now != (of.content_hash, rows.variant_of(of.options)):
+    if of is not None and now != (of.content_hash, variant_of(of.options)):
         return False
-    validators = rows.clean(etag), rows.clean(last_modified)
+    validators = etag, last_modified
     at.do("UPDATE pages SET etag = ?, last_modified = ?, checked_at = ? WHERE page_id = ?", *validators, at.now, page)
     newest = at.one(
         """SELECT no FROM entries WHERE page_id = :page_id AND (expires_at > :now OR pinned)
@@ -120,13 +132,22 @@ def checked(
 
 def announced(at: Transaction, page_id: str, content_hash: str) -> None:
     """Notes that subscribers need not be notified of this content any more, by this process or another."""
-    known = rows.clean(page_id), content_hash
+    known = page_id, content_hash
     at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", *known)
 
 
 def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
     """Cuts a version into parts, without those that never fit. Raises `EntryTooLarge` if its text does not."""
-    parts = rows.parts_of(entry)
+    parts = {
+        # The content leaves its place, so that the packet's keys keep their order.
+        "head": to_bytes({**entry.packet, "content": ""}),
+        "content": to_bytes(entry.packet["content"]),
+        "raw": entry.raw,
+        "screenshot": entry.screenshot,
+        "feed": to_bytes([asdict(item) for item in entry.entries]) if entry.entries else None,
+        "memory": to_bytes(entry.memory) if entry.memory else None,
+    }
+    parts = {kind: data for kind, data in parts.items() if data is not None}
     size = sum(map(len, parts.values()))
     for kind in ("raw", "screenshot"):
         if size > bounds.bytes and kind in parts:
@@ -152,21 +173,21 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         no=at.number(),
         source_id=source_id,
         page_id=entry.page_id,
-        address=rows.clean(facts.address or packet["original_url"]),
-        title=rows.clean(metadata.get("title")),
-        site_name=rows.clean(metadata.get("site_name")),
+        address=facts.address or packet["original_url"],
+        title=metadata.get("title"),
+        site_name=metadata.get("site_name"),
         retrieved=round(datetime.fromisoformat(packet["retrieved_at"]).timestamp() * 1e6),
         retrieved_at=packet["retrieved_at"],
-        content_type=rows.clean(packet["content_type"]),
+        content_type=packet["content_type"],
         content_hash=version_hash(packet),
         raw_hash=hashes["raw_hash"],
-        raw_type=rows.clean(entry.raw_type or packet["content_type"]) if "raw" in parts else None,
-        options=rows.options_text(facts.options),
-        variant=rows.variant_of(facts.options),
+        raw_type=entry.raw_type or packet["content_type"] if "raw" in parts else None,
+        options=options_text(facts.options),
+        variant=variant_of(facts.options),
         size=sum(map(len, parts.values())),
         expires_at=at.now + at.bounds.ttl,
         ttl=at.bounds.ttl,
-        packet_size=len(rows.encoded(rows.packet_text(packet))),
+        packet_size=len(to_bytes(_packet_text(packet))),
     )
     stored = [(source_id, kind, data) for kind, data in parts.items()]
     at.do_each("INSERT INTO parts (source_id, kind, data) VALUES (?, ?, ?)", stored)
@@ -198,16 +219,27 @@ def get(at: Transaction, source_id: str) -> StoredVersion | None:
         return None
     page_id, raw_type, size = found
     parts: dict[str, bytes] = dict(at.do("SELECT kind, data FROM parts WHERE source_id = ?", source_id).fetchall())
+    try:
+        entries = tuple(FeedEntry(**item) for item in json.loads(parts.get("feed", b"[]")))
+    except (TypeError, ValueError) as error:
+        raise DatabaseUnreadable(f"the feed of a version cannot be read ({error})") from error
     return StoredVersion(
-        packet=rows.packet_of(parts.get("head"), parts.get("content")),
+        packet=_packet_of(parts),
         page_id=page_id,
         size=size,
         raw=parts.get("raw"),
         raw_type=raw_type if "raw" in parts else None,
         screenshot=parts.get("screenshot"),
-        entries=rows.feed_of(parts.get("feed")),
+        entries=entries,
         memory=parts.get("memory", b"").decode("ascii", "replace"),
     )
+
+
+def _packet_of(parts: Mapping[str, bytes]) -> LLMPacket:
+    if not {"head", "content"} <= parts.keys():
+        raise DatabaseUnreadable("a version has lost its text")
+    content = parts["content"].decode("utf-8", "surrogatepass")
+    return cast("LLMPacket", {**object_of(parts["head"]), "content": content})
 
 
 def part(at: Transaction, source_id: str, kind: PartKind) -> tuple[str | bytes, str] | None:
@@ -215,24 +247,23 @@ def part(at: Transaction, source_id: str, kind: PartKind) -> tuple[str | bytes, 
     found = _find(at, source_id)
     if found is None:
         return None
-
-    def stored(name: str) -> bytes | None:
-        return at.one("SELECT data FROM parts WHERE source_id = ? AND kind = ?", source_id, name)
-
-    match kind:
-        case "packet" | "normalized":
-            packet = rows.packet_of(stored("head"), stored("content"))
-            fields = packet if kind == "packet" else without_hashes(packet)
-            return rows.packet_text(fields), "application/json"
-        case "content":
-            return rows.content_text(stored("content")), "text/markdown"
-        case "screenshot" | "raw":
-            data = stored(kind)
-            mime_type = "image/png" if kind == "screenshot" else found[1] or "application/octet-stream"
-            return None if data is None else (data, mime_type)
+    if kind in ("screenshot", "raw"):
+        data = at.one("SELECT data FROM parts WHERE source_id = ? AND kind = ?", source_id, kind)
+        mime_type = "image/png" if kind == "screenshot" else found[1] or "application/octet-stream"
+        return None if data is None else (data, mime_type)
+    texts = "SELECT kind, data FROM parts WHERE source_id = ? AND kind IN ('head', 'content')"
+    packet = _packet_of(dict(at.do(texts, source_id).fetchall()))
+    if kind == "content":
+        return packet["content"], "text/markdown"
+    return _packet_text(packet if kind == "packet" else without_hashes(packet)), "application/json"
 
 
-def listing(at: Transaction, after: str | None = None, limit: int = 50) -> tuple[list[Summary], str | None]:
+def _packet_text(packet: Mapping[str, Any]) -> str:
+    """Returns a packet as it is read."""
+    return json.dumps(packet, ensure_ascii=False)
+
+
+def listing(at: Transaction, after: str | None = None, limit: int = 50) -> tuple[list[Version], str | None]:
     """Returns versions, newest first, and the cursor of those that follow. Raises `StoreCursorInvalid`."""
     position = (2**62, 0)
     if after is not None:
@@ -240,10 +271,15 @@ def listing(at: Transaction, after: str | None = None, limit: int = 50) -> tuple
         if match is None:
             raise StoreCursorInvalid("This is not a cursor of a list of pages. Begin the list without one.")
         position = int(match[1]), int(match[2])
-    found = at.do(_SUMMARY, *position, at.now, limit + 1).fetchall()
+    found = at.do(_LISTED, *position, at.now, limit + 1).fetchall()
     shown = found[:limit]
-    following = f"{shown[-1][0]}.{shown[-1][1]}" if shown and len(found) > limit else None
-    return [Summary(*row[2:]) for row in shown], following
+    following = f"{shown[-1][-2]}.{shown[-1][-1]}" if shown and len(found) > limit else None
+    return [_version(row[:-2]) for row in shown], following
+
+
+def _version(row: Sequence[Any]) -> Version:
+    *plain, options = row
+    return Version(*plain, options=object_of(options))
 
 
 def source_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]:
@@ -251,7 +287,7 @@ def source_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]
     return at.column(
         """SELECT source_id FROM entries WHERE substr(source_id, 1, length(:prefix)) = :prefix
            AND (expires_at > :now OR pinned) ORDER BY retrieved DESC, no DESC LIMIT :most""",
-        prefix=rows.clean(prefix),
+        prefix=prefix,
         now=at.now,
         most=limit,
     )
@@ -272,6 +308,6 @@ def next_expiry(at: Transaction) -> float | None:
 def _find(at: Transaction, source_id: str) -> tuple[str, str | None, int] | None:
     return at.do(
         "SELECT page_id, raw_type, size FROM entries WHERE source_id = ? AND (expires_at > ? OR pinned)",
-        rows.clean(source_id),
+        source_id,
         at.now,
     ).fetchone()

@@ -32,10 +32,11 @@ import anyio.lowlevel
 from tidings._kit.sqlite import Database, OnDamage, Schema, statements_in
 from tidings._kit.sqlite_errors import Trouble, Wording
 from tidings._kit.tasks import run_to_end
-from tidings.web.store import pages, rows
+from tidings.web.documents.model import page_id as page_id_of
+from tidings.web.store import pages
 from tidings.web.store import watches as watching
 from tidings.web.store.model import PageFacts, PutOutcome, StoredVersion, StoreError
-from tidings.web.store.transaction import Owner, StoreBounds, Transaction, settle
+from tidings.web.store.transaction import Owner, StoreBounds, Transaction, options_text, settle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,6 +67,28 @@ _TRIGGERS: Final = tuple(
     for event, page_id in (("insert", "new.page_id"), ("delete", "old.page_id"))
 )
 
+_WATCHES_OF_2: Final = """CREATE TEMP TABLE kept AS
+    SELECT coalesce(json_extract(w.options, '$.fetch.url'), p.url) AS url, json_remove(w.options, '$.since') AS options,
+    w.variant FROM watchers w JOIN pages p USING (page_id) WHERE owner = '' AND p.url IS NOT NULL"""
+
+
+def _begin_watches_again(connection: sqlite3.Connection) -> None:
+    """Puts what `_WATCHES_OF_2` took out of a store of version 2 into the new tables.
+
+    Up to that version a page was identified by the URL that it claimed for itself. All else there can be fetched again.
+    """
+    do = connection.execute
+    for number, (url, options, variant) in enumerate(do("SELECT url, options, variant FROM kept").fetchall()):
+        page, asked = page_id_of(url), options_text({"url": url})
+        do(
+            "INSERT OR IGNORE INTO pages VALUES (?, ?, ?, '', 0, NULL, NULL, ?, '', ?, 0, '', 0)",
+            (page, url, url, asked, number),
+        )
+        do("INSERT OR IGNORE INTO watchers VALUES (?, '', ?, ?, 0)", (page, options, variant))
+        do("INSERT OR IGNORE INTO watches VALUES (?, 0, 0, 0, '{}', NULL, 0, 0)", (page,))
+    do("DROP TABLE kept")
+
+
 SCHEMA: Final = Schema(
     APPLICATION_ID,
     # Raised with every change of the tables. A store of a version without an upgrade is set aside: all of it can be
@@ -77,13 +100,13 @@ SCHEMA: Final = Schema(
     checked=[*_TABLES, "watched"],
     upgrades={
         2: (
-            rows.WATCHES_OF_2,
+            _WATCHES_OF_2,
             "DROP VIEW watched",
             *(f"DROP TABLE {table}" for table in (*_TABLES, "aliases")),
             *_STATEMENTS,
             *_TRIGGERS,
             _FIRST_COUNT,
-            rows.begin_watches_again,
+            _begin_watches_again,
         )
     },
     # Unused pages are given back to the disk, a few at a time (`Database.free`).

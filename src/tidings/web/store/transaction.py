@@ -1,4 +1,7 @@
-"""One transaction of the store: its time, its owner, its bounds; and the two jobs that all writes share.
+"""One transaction of the store: its time, its owner, its bounds; and what all its operations share.
+
+Texts of pages are kept as bytes. So a size is what a text takes on the disk, and a page with half a surrogate pair,
+which SQLite does not take as text, comes out as it went in. In other values, such characters are replaced.
 
 `settle` puts right what a clock that stepped back has spoiled. What lasts for a time ends at a moment that was computed
 by the clock. When the clock steps back, that moment is too far away: a page would not be looked at for as long as the
@@ -13,11 +16,14 @@ that are not pinned (see `store`). The entry that was just put never goes. The o
 4. page rows without entries that nobody watches, when there are more than `pages`
 """
 
+import json
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
+
+from tidings._kit.sqlite_errors import DatabaseUnreadable
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +84,8 @@ class Transaction:
 
     def do(self, statement: str, *values: object, **named: object) -> sqlite3.Cursor:
         """Executes a statement, with values for its `?` or for its `:name`."""
-        return self.connection.execute(statement, named or values)
+        clean = {name: _clean(value) for name, value in named.items()}
+        return self.connection.execute(statement, clean or tuple(map(_clean, values)))
 
     def do_each(self, statement: str, rows: Sequence[Sequence[object] | Mapping[str, object]]) -> None:
         """Executes a statement once for each row of values."""
@@ -108,6 +115,38 @@ class Transaction:
         rows = [(source_id,) for source_id in source_ids]
         self.do_each("DELETE FROM parts WHERE source_id = ?", rows)
         self.do_each("DELETE FROM entries WHERE source_id = ?", rows)
+
+
+def _clean(value: object) -> object:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def to_bytes(value: Any) -> bytes:
+    """Returns a text as bytes; anything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def options_text(options: Mapping[str, Any]) -> str:
+    """Returns options as they are stored: equal options give equal texts."""
+    return json.dumps(options, sort_keys=True, separators=(",", ":"))
+
+
+def object_of(text: str | bytes) -> dict[str, Any]:
+    """Returns the options or the packet that was stored."""
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise DatabaseUnreadable(f"a version cannot be read ({error})") from error
+    if not isinstance(found, dict):
+        raise DatabaseUnreadable("a version is not an object")
+    return cast("dict[str, Any]", found)
+
+
+def variant_of(options: Mapping[str, Any]) -> str:
+    """Returns the variant that options name; '' if they name none."""
+    variant = options.get("variant")
+    return variant.encode(errors="replace").decode() if isinstance(variant, str) else ""
 
 
 def settle(at: Transaction) -> None:

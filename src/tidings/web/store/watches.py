@@ -9,9 +9,8 @@ The public functions are operations of `Store`, each within one transaction.
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from tidings.web.store import rows
 from tidings.web.store.model import StoredWatch
-from tidings.web.store.transaction import Transaction, settle
+from tidings.web.store.transaction import Transaction, object_of, options_text, settle, variant_of
 
 EXPLICIT: Final = ""  # the owner of a watch that outlives every process
 
@@ -69,7 +68,7 @@ def begin(
     Without `options` it is watched as before, and without `next_at` it is due as before, or now if nobody watched it.
     Returns None if the page is not known, or cannot be fetched.
     """
-    page = at.do(_PAGE, rows.clean(page_id)).fetchone()
+    page = at.do(_PAGE, page_id).fetchone()
     if page is None:
         return None
     beat(at)
@@ -77,7 +76,7 @@ def begin(
     if options is None:
         text: str = at.one("SELECT options FROM watchers WHERE page_id = ? AND owner = ?", page_id, owner) or "{}"
     else:
-        text = rows.options_text(options)
+        text = options_text(options)
     _watch(at, page_id, owner, text, at.now if next_at is None else next_at)
     if next_at is not None:
         _hasten(at, page_id, next_at)
@@ -88,8 +87,8 @@ def begin(
 
 
 def _watch(at: Transaction, page_id: str, owner: str, options: str, next_at: float) -> None:
-    fetched_with = rows.object_of(options).get("fetch")
-    variant = rows.variant_of(cast("dict[str, Any]", fetched_with)) if isinstance(fetched_with, dict) else ""
+    fetched_with = object_of(options).get("fetch")
+    variant = variant_of(cast("dict[str, Any]", fetched_with)) if isinstance(fetched_with, dict) else ""
     at.do("INSERT OR REPLACE INTO watchers VALUES (?, ?, ?, ?, ?)", page_id, owner, options, variant, at.number())
     wait = max(next_at - at.now, 0.0)
     at.do("INSERT OR IGNORE INTO watches VALUES (?, ?, ?, 0, '{}', NULL, 0, 0)", page_id, next_at, wait)
@@ -106,14 +105,14 @@ def _hasten(at: Transaction, page_id: str, next_at: float) -> None:
         "UPDATE watches SET next_at = :next_at, wait = :wait WHERE page_id = :page_id AND next_at > :next_at",
         next_at=next_at,
         wait=max(next_at - at.now, 0.0),
-        page_id=rows.clean(page_id),
+        page_id=page_id,
     )
 
 
 def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:
     """Ends what `begin` began. Returns whether the page is still watched by anyone."""
     owner = EXPLICIT if explicit else at.owner.name
-    at.do("DELETE FROM watchers WHERE page_id = ? AND owner = ?", rows.clean(page_id), owner)
+    at.do("DELETE FROM watchers WHERE page_id = ? AND owner = ?", page_id, owner)
     forget(at)
     if not explicit:
         at.then.append(lambda: at.owner.mine.pop(page_id, None))
@@ -122,7 +121,7 @@ def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:
 
 def find(at: Transaction, page_id: str) -> StoredWatch | None:
     """Returns the watch of a page."""
-    row = at.do("SELECT * FROM watched WHERE page_id = ?", rows.clean(page_id)).fetchone()
+    row = at.do("SELECT * FROM watched WHERE page_id = ?", page_id).fetchone()
     return _read(row) if row else None
 
 
@@ -172,8 +171,8 @@ def reschedule(
         next_at=next_at,
         wait=max(next_at - at.now, 0.0),
         failures=failures,
-        state=None if state is None else rows.options_text(state),
-        page_id=rows.clean(page_id),
+        state=None if state is None else options_text(state),
+        page_id=page_id,
         owner=at.owner.name,
     )
     return changed.rowcount > 0
@@ -182,10 +181,10 @@ def reschedule(
 def release(at: Transaction, page_id: str) -> None:
     """Gives a claimed page back, as due as before."""
     statement = f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?"  # noqa: S608 - constant
-    at.do(statement, rows.clean(page_id), at.owner.name)
+    at.do(statement, page_id, at.owner.name)
 
 
 def _read(row: tuple[Any, ...]) -> StoredWatch:
     page_id, url, address, explicit, subscribers, options, next_at, failures, state = row
-    options, state = rows.object_of(options), rows.object_of(state)
+    options, state = object_of(options), object_of(state)
     return StoredWatch(page_id, url, address, bool(explicit), subscribers, options, next_at, failures, state)

@@ -18,7 +18,7 @@ from tidings.server.families import BadAddress, ResourceMissing
 from tidings.web.documents.invisible import disarm
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.fetch.request import FetchError
-from tidings.web.refresh import PageUnknown
+from tidings.web.library import PageUnknown
 from tidings.web.store.model import StoreError
 from tidings.web.watch.watcher import TooManyWatches
 

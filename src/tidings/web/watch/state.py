@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from tidings.web.ignore import BadRule, IgnoreRules
 from tidings.web.page_options import FetchOptions
-from tidings.web.pages import Validators, last_request, newest_of
+from tidings.web.pages import Validators, newest_of
 from tidings.web.store.model import StoredPage
 
 PAGE: Final = "webfetch://page/"
@@ -43,8 +43,9 @@ class WatchPlan:
     @staticmethod
     def begun(page: StoredPage, url: str, ignore: IgnoreRules, every: float | None) -> "WatchPlan":
         """Returns the plan for a page as it is known now, fetched as it was fetched last."""
-        url, options = last_request(page, url)
-        options = options.without(ignore.selectors)
+        url = str(page.options.get("url", url))
+        # Without headers, which are not kept.
+        options = FetchOptions.from_json(page.options).without(ignore.selectors)
         newest = newest_of(page, options.variant(url))
         # If no version of the page is kept, nobody could read it: whatever is there next is a change.
         since = SeenVersion(newest.source_id, newest.content_hash) if newest else None if page.versions else NOTHING
@@ -92,17 +93,12 @@ class WatchState:
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> "WatchState":
         """Returns the state that was stored."""
-        marks: Mapping[str, str | None] = stored.get("validators") or {}
-        source_id = marks.get("source_id")
+        marks: Mapping[str, Any] = stored.get("validators") or {}
+        validators: dict[str, Any] = {name: marks.get(name) for name in ("source_id", "etag", "last_modified", "url")}
         return WatchState(
-            stored.get("interval"),
-            _seen(stored.get("seen")),
-            Validators(source_id, marks.get("etag"), marks.get("last_modified"), marks.get("url"))
-            if source_id
-            else None,
-            stored.get("doubt"),
-            stored.get("problem"),
-            stored.get("held"),
+            **{name: stored.get(name) for name in ("interval", "doubt", "problem", "held")},
+            seen=_seen(stored.get("seen")),
+            validators=Validators(**validators) if marks.get("source_id") else None,
         )
 
 

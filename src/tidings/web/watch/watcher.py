@@ -8,7 +8,7 @@ No host gets more than half of the looks at the same time. So a host that is slo
 watched and its rate limit holds, does not keep the pages of others waiting: what is too much is put off for some
 seconds.
 
-A look (`Looker`) asks, stores, notifies and schedules. In this order: the version that was announced is written down
+A look asks, stores, notifies and schedules. In this order: the version that was announced is written down
 after it was announced. So if anything breaks off in between, the next look announces it, in whichever process. Nothing
 is lost. And as a version is compared with the one that was announced last, nothing is announced twice, whichever
 process stored it.
@@ -26,7 +26,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 import anyio
@@ -36,11 +36,11 @@ from tidings._kit.backoff import jittered, retry_after
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.fetch.request import FetchError, RateLimited
 from tidings.web.ignore import IgnoreRules
-from tidings.web.library import WebLibrary
+from tidings.web.library import PageUnknown, Refreshed, WebLibrary
 from tidings.web.pages import HttpFailed
-from tidings.web.refresh import Intervals, LookInterval, PageUnknown, Refreshed, after_failure, after_look
 from tidings.web.store.model import StoredPage, StoredWatch, StoreError
 from tidings.web.watch.condition import holds
+from tidings.web.watch.intervals import Intervals, after_failure, after_look, fresh_for
 from tidings.web.watch.state import SeenVersion, WatchPlan, WatchState, uris_of
 
 logger = logging.getLogger(__name__)
@@ -55,116 +55,8 @@ class TooManyWatches(Exception):
     """The limit of watched pages is reached. The message says what to do."""
 
 
-class LookOutcome(NamedTuple):
-    """The result of a look."""
-
-    wait: float  # seconds until the next look
-    failures: int  # in a row
-    state: WatchState
-
-
 class _BecameEmpty(Exception):
     """The page had text before, and has none now."""
-
-
-@dataclass(frozen=True)
-class Looker:
-    """Looks at pages."""
-
-    library: WebLibrary  # fetches and keeps them; its `on_change` notifies subscribers
-    limits: Intervals
-    patience: float  # seconds that a look may take
-
-    async def look(self, watch: StoredWatch) -> LookOutcome:
-        """Looks at a page, and notifies subscribers if it has changed; with a `StoreError`, nobody was notified."""
-        plan, state = WatchPlan.from_json(watch.options, watch.url), WatchState.from_json(watch.state)
-        try:
-            with anyio.fail_after(self.patience):
-                found = await self._find(watch.page_id, plan, state)
-            changed, held = await self._announce(watch.page_id, plan, state, found)
-        except StoreError:
-            raise
-        except Exception as error:  # noqa: BLE001 - of this page only: others are still looked at, and this one again
-            return self._after(error, watch, state, plan.every)
-        seen = SeenVersion(found.source_id, found.content_hash)
-        if found.gone:
-            failures = watch.failures + 1
-            pace = after_failure(
-                state.interval, failures=failures, retry_after=None, limits=self.limits, fixed=plan.every
-            )
-            # It stays gone at the next 404.
-            state = WatchState(pace.interval, seen, found.validators, "404", "It does not exist any more.", held)
-            return LookOutcome(pace.wait, failures, state)
-        if found.asked:
-            pace = after_look(state.interval, changed=changed, fresh=found.fresh, limits=self.limits, fixed=plan.every)
-        else:
-            interval = self.limits.within(self.limits.first if state.interval is None else state.interval)
-            pace = LookInterval(interval, interval)
-        return LookOutcome(pace.wait, 0, WatchState(pace.interval, seen, found.validators, held=held))
-
-    def _after(self, error: Exception, watch: StoredWatch, state: WatchState, every: float | None) -> LookOutcome:
-        """Returns the outcome of a look that failed."""
-        if isinstance(error, RateLimited) or (isinstance(error, ExtractionFailed) and error.kind in _NO_TURN):
-            return LookOutcome(self.limits.least, watch.failures, state)
-        doubt, wait, problem = None, None, str(error)
-        match error:
-            case HttpFailed():
-                doubt = "404" if error.status == 404 else None
-                now = datetime.fromtimestamp(self.library.store.clock(), UTC)
-                wait = retry_after(error.headers.get("retry-after"), now)
-            case _BecameEmpty():
-                doubt = "empty"
-            case TimeoutError():
-                problem = f"It could not be looked at within {self.patience:g} s."
-            case FetchError() | ExtractionFailed() | PageUnknown():
-                pass
-            case _:
-                logger.error("%s could not be looked at", watch.url, exc_info=error)
-                problem = f"It could not be looked at ({type(error).__name__})."
-        failures = watch.failures + 1
-        pace = after_failure(state.interval, failures=failures, retry_after=wait, limits=self.limits, fixed=every)
-        return LookOutcome(pace.wait, failures, replace(state, doubt=doubt, problem=problem[:500]))
-
-    async def _find(self, page_id: str, plan: WatchPlan, state: WatchState) -> Refreshed:
-        refresher = self.library.refresher
-        try:
-            found = await refresher.refresh(
-                page_id,
-                plan.url,
-                plan.options,
-                plan.ignore,
-                known=state.validators,
-                unless_younger=self.limits.least,
-                even_empty=state.doubt == "empty",
-            )
-        except HttpFailed as error:
-            if error.status == 410 or (error.status == 404 and state.doubt == "404"):
-                return await refresher.bury(page_id, plan.url, plan.options, error.status)
-            raise
-        if found.empty:
-            raise _BecameEmpty("It has no text any more.")
-        return found
-
-    async def _announce(
-        self, page_id: str, plan: WatchPlan, state: WatchState, found: Refreshed
-    ) -> tuple[bool, bool | None]:
-        """Notifies subscribers of a change. Returns whether there is one, and whether the condition holds."""
-        seen = state.seen or plan.since
-        differs = seen is not None and seen.content_hash != found.content_hash
-        changed = differs
-        if changed and seen is not None and found.before != seen.source_id:
-            # Another process stored it, or the announced version is no longer the one before it.
-            changed = not await self.library.refresher.same(seen.source_id, found.source_id, plan.ignore)
-        held = plan.held if state.held is None else state.held
-        if plan.when:
-            entry = await self.library.store.get(found.source_id)
-            held, before = holds(plan.when, entry.packet) if entry else held, held
-            changed = held and not before
-        if changed or found.listed:
-            await self.library.on_change(uris_of(page_id) if changed else (), found.listed)
-        if found.stored or differs:
-            await self.library.store.announced(page_id, found.content_hash)
-        return changed, held if plan.when else None
 
 
 @dataclass(eq=False)
@@ -182,7 +74,7 @@ class PageWatcher:
 
     def __post_init__(self) -> None:
         self._store = self.library.store
-        self._looker = Looker(self.library, self.limits, patience=self.lease * 0.75)
+        self._patience = self.lease * 0.75  # seconds that a look may take
         self._causes: dict[str, set[str]] = {}
         self._to_end: set[str] = set()  # pages whose watch has ended, until the store has it
         self._turn = anyio.Lock()
@@ -193,13 +85,13 @@ class PageWatcher:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self.library.report_new_versions(self.nudge)
+        self.library.on_new_version = self.nudge
         self._scope = anyio.CancelScope()
         self._task = asyncio.get_running_loop().create_task(self._run())
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        self.library.report_new_versions(None)
+        self.library.on_new_version = None
         if self._task is not None:
             # Not the task itself: that would break off a write, and leave unknown what was claimed.
             self._scope.cancel()
@@ -334,9 +226,9 @@ class PageWatcher:
     async def _look(self, watch: StoredWatch, host: str) -> None:
         """Looks at a claimed page, and gives it back."""
         try:
-            looked = await self._looker.look(watch)
-            next_at = self._store.clock() + jittered(looked.wait, above=self.limits.jitter, chance=self.random)
-            await self._store.reschedule(watch.page_id, next_at, failures=looked.failures, state=looked.state.to_json())
+            wait, failures, state = await self._looked(watch)
+            next_at = self._store.clock() + jittered(wait, above=self.limits.jitter, chance=self.random)
+            await self._store.reschedule(watch.page_id, next_at, failures=failures, state=state.to_json())
         except StoreError as error:
             logger.warning("%s is looked at again when its claim ends: %s", watch.url, error)
         except Exception:
@@ -350,3 +242,95 @@ class PageWatcher:
         finally:
             self._busy -= Counter({host: 1})
             self._wake.set()
+
+    async def _looked(self, watch: StoredWatch) -> tuple[float, int, WatchState]:
+        """Looks at a page, and notifies subscribers if it has changed; with a `StoreError`, nobody was notified.
+
+        Returns the seconds until the next look, how many looks in a row have failed, and the state of the watch.
+        """
+        plan, state = WatchPlan.from_json(watch.options, watch.url), WatchState.from_json(watch.state)
+        try:
+            with anyio.fail_after(self._patience):
+                found = await self._find(watch.page_id, plan, state)
+            changed, held = await self._compared(watch.page_id, plan, state, found)
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of this page only: others are still looked at, and this one again
+            return self._failed(error, watch, plan, state)
+        seen = SeenVersion(found.source_id, found.content_hash)
+        if found.gone:
+            failures = watch.failures + 1
+            wait = after_failure(failures, retry_after=None, limits=self.limits, fixed=plan.every)
+            # It stays gone at the next 404.
+            state = WatchState(state.interval, seen, found.validators, "404", "It does not exist any more.", held)
+            return wait, failures, state
+        known = self.limits.first if state.interval is None else state.interval
+        fresh = fresh_for(found.headers or {}, self._store.clock())
+        # Without a request, there is nothing to learn.
+        fixed = known if plan.every is None and found.headers is None else plan.every
+        pace = after_look(state.interval, changed=changed, fresh=fresh, limits=self.limits, fixed=fixed)
+        return pace.wait, 0, WatchState(pace.interval, seen, found.validators, held=held)
+
+    def _failed(
+        self, error: Exception, watch: StoredWatch, plan: WatchPlan, state: WatchState
+    ) -> tuple[float, int, WatchState]:
+        if isinstance(error, RateLimited) or (isinstance(error, ExtractionFailed) and error.kind in _NO_TURN):
+            return self.limits.least, watch.failures, state
+        doubt, wanted, problem = None, None, str(error)
+        match error:
+            case HttpFailed():
+                doubt = "404" if error.status == 404 else None
+                now = datetime.fromtimestamp(self._store.clock(), UTC)
+                wanted = retry_after(error.headers.get("retry-after"), now)
+            case _BecameEmpty():
+                doubt = "empty"
+            case TimeoutError():
+                problem = f"It could not be looked at within {self._patience:g} s."
+            case FetchError() | ExtractionFailed() | PageUnknown():
+                pass
+            case _:
+                logger.error("%s could not be looked at", watch.url, exc_info=error)
+                problem = f"It could not be looked at ({type(error).__name__})."
+        failures = watch.failures + 1
+        wait = after_failure(failures, retry_after=wanted, limits=self.limits, fixed=plan.every)
+        return wait, failures, replace(state, doubt=doubt, problem=problem[:500])
+
+    async def _find(self, page_id: str, plan: WatchPlan, state: WatchState) -> Refreshed:
+        try:
+            found = await self.library.refresh(
+                page_id,
+                plan.url,
+                plan.options,
+                plan.ignore,
+                known=state.validators,
+                unless_younger=self.limits.least,
+                even_empty=state.doubt == "empty",
+            )
+        except HttpFailed as error:
+            if error.status == 410 or (error.status == 404 and state.doubt == "404"):
+                return await self.library.bury(page_id, plan.url, plan.options, error.status)
+            raise
+        if found.empty:
+            raise _BecameEmpty("It has no text any more.")
+        return found
+
+    async def _compared(
+        self, page_id: str, plan: WatchPlan, state: WatchState, found: Refreshed
+    ) -> tuple[bool, bool | None]:
+        """Notifies subscribers of a change. Returns whether there is one, and whether the condition holds."""
+        seen = state.seen or plan.since
+        differs = changed = seen is not None and seen.content_hash != found.content_hash
+        if changed and seen is not None and found.before != seen.source_id:
+            # Another process stored it, or the announced version is no longer the one before it.
+            changed = not await self.library.same(seen.source_id, found.source_id, plan.ignore)
+        held = plan.held if state.held is None else state.held
+        if plan.when:
+            entry = await self._store.get(found.source_id)
+            held, before = holds(plan.when, entry.packet) if entry else held, held
+            changed = held and not before
+        listed = found.put is not None and bool(found.put.new or found.put.gone)
+        if changed or listed:
+            await self.library.on_change(uris_of(page_id) if changed else (), listed)
+        if found.put or differs:
+            await self._store.announced(page_id, found.content_hash)
+        return changed, held if plan.when else None

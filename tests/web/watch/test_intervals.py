@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings._kit.backoff import jittered
-from tidings.web.refresh import (
+from tidings.web.settings import Settings
+from tidings.web.watch.intervals import (
     DAY,
     LONGEST_RETRY,
     LONGEST_RETRY_AFTER,
@@ -15,7 +16,6 @@ from tidings.web.refresh import (
     after_look,
     fresh_for,
 )
-from tidings.web.settings import Settings
 from tidings.web.wiring import intervals
 
 LIMITS = Intervals(first=100, least=10, most=1000)
@@ -61,26 +61,25 @@ def test_an_interval_that_somebody_asked_for_is_kept_to_within_the_limits() -> N
     assert after_look(100, changed=True, fresh=600, limits=LIMITS, fixed=1).wait == 10
 
 
-def test_each_failure_in_a_row_doubles_the_wait_and_leaves_the_interval_alone() -> None:
-    waits = [after_failure(20, failures=n, retry_after=None, limits=LIMITS).wait for n in (1, 2, 3, 10, 10_000)]
+def test_each_failure_in_a_row_doubles_the_wait() -> None:
+    waits = [after_failure(n, retry_after=None, limits=LIMITS) for n in (1, 2, 3, 10, 10_000)]
 
     assert waits == [20, 40, 80, 1000, 1000]
-    assert after_failure(20, failures=5, retry_after=None, limits=LIMITS).interval == 20
-    usual = [after_failure(None, failures=n, retry_after=None, limits=Intervals()).wait for n in (1, 2, 10, 10_000)]
+    usual = [after_failure(n, retry_after=None, limits=Intervals()) for n in (1, 2, 10, 10_000)]
     assert usual == [120, 240, LONGEST_RETRY, LONGEST_RETRY]
 
 
 def test_an_interval_that_was_set_is_kept_when_looks_fail() -> None:
-    waits = [after_failure(20, failures=n, retry_after=None, limits=LIMITS, fixed=30).wait for n in (1, 2, 10_000)]
+    waits = [after_failure(n, retry_after=None, limits=LIMITS, fixed=30) for n in (1, 2, 10_000)]
 
     assert waits == [30, 30, 30]
-    assert after_failure(20, failures=1, retry_after=500, limits=LIMITS, fixed=30).wait == 500
+    assert after_failure(1, retry_after=500, limits=LIMITS, fixed=30) == 500
 
 
 def test_a_site_that_says_when_to_come_again_is_obeyed_even_beyond_the_longest_interval() -> None:
-    assert after_failure(20, failures=1, retry_after=5000, limits=LIMITS).wait == 5000
-    assert after_failure(20, failures=1, retry_after=1, limits=LIMITS).wait == 20
-    assert after_failure(20, failures=1, retry_after=1e12, limits=LIMITS).wait == LONGEST_RETRY_AFTER
+    assert after_failure(1, retry_after=5000, limits=LIMITS) == 5000
+    assert after_failure(1, retry_after=1, limits=LIMITS) == 20
+    assert after_failure(1, retry_after=1e12, limits=LIMITS) == LONGEST_RETRY_AFTER
 
 
 @given(st.floats(min_value=0, max_value=1, exclude_max=True), st.floats(min_value=1, max_value=1e6))
