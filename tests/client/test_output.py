@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tidings.client.schema import complaint
-from tidings.inspector.forms import check
+from tidings.inspector.forms.check import check
 
 
 def test_what_fits_is_not_complained_about() -> None:

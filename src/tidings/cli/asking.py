@@ -21,7 +21,9 @@ from tidings.cli.terminal import styled, typed_line
 from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
 from tidings.client.responders import script_responder
 from tidings.client.schema import fill_in
-from tidings.inspector.forms import Field, form, from_texts
+from tidings.inspector.forms.build import form
+from tidings.inspector.forms.model import Field
+from tidings.inspector.forms.values import from_texts
 
 HOW: Final = "Run the command in a terminal, or give --answers FILE with a script of answers."
 _turn = asyncio.Lock()

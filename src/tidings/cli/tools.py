@@ -143,7 +143,7 @@ class _OneCall:
 
 def _complaint(tool: str, found: Item, result: Any) -> str | None:
     """Returns the fault of a result that breaks the protocol or the tool's output schema."""
-    from tidings.inspector.forms import check_result
+    from tidings.inspector.forms.check import check_result
 
     content: Any = as_dict(result).get("content", [])
     blocks = as_list(content)
@@ -340,7 +340,8 @@ def arguments_for(
     tool: str, schema: Any, pairs: tuple[str, ...], given: dict[str, Any] | None, *, checked: bool = True
 ) -> dict[str, Any]:
     """Returns the arguments with the types of the schema."""
-    from tidings.inspector.forms import check, parse_pairs
+    from tidings.inspector.forms.check import check
+    from tidings.inspector.forms.pairs import parse_pairs
 
     if given is None:
         filled = parse_pairs(schema, pairs)

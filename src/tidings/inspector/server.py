@@ -88,8 +88,8 @@ class ConnectionSpec:
         """Makes a client. Which folders it may use is a setting; other questions are for `answer`."""
         from tidings.client.wiring import connect  # noqa: PLC0415 - imports the SDK
 
-        ping, interval = CONFIG.timeouts.ping, CONFIG.timeouts.ping_interval
-        timeouts = replace(self.timeouts or CONFIG.timeouts, ping=ping, ping_interval=interval)
+        own = CONFIG.timeouts
+        timeouts = replace(self.timeouts or own, ping=own.ping, ping_interval=own.ping_interval)
         given: Any = {"config": replace(CONFIG, timeouts=timeouts), "era": self.era, "log_level": self.log_level}
         return connect(target, **given, answer=answer, roots=self.roots or (), tap=tap)
 
@@ -167,11 +167,11 @@ class InspectedServer:
         self._settled.clear()
         if self.client is None:
             self._made.clear()
-            self._record("state", {"state": State.CONNECTING.value, "signal": Signal.CONNECT.value})
+            self._record_state(State.CONNECTING, Signal.CONNECT)
 
         def ended(task: asyncio.Task[None]) -> None:
             if task.cancelled() and self.client is None:  # There is no client to report it.
-                self._record("state", {"state": State.DISCONNECTED.value, "signal": Signal.DISCONNECT.value})
+                self._record_state(State.DISCONNECTED, Signal.DISCONNECT)
             self._made.set()
             self._settled.set()
 
@@ -226,11 +226,16 @@ class InspectedServer:
             if known is not None:
                 await known.reconnect()  # At once, even if the next attempt is due later.
             await client.connect()
-            self._follow_left()
+            # The tasks that go on since an earlier connection. In the legacy era they ended with it.
+            for request in tuple(self.view.requests.values()):
+                if request.state == "left" and request.task is not None and self.view.era == "modern":
+                    self.follow_task(request.task.id, request.params.get("name"), request.params.get("arguments"))
         except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
             if self.view.error is None:
-                state, signal = State.DISCONNECTED.value, Signal.GIVE_UP.value
-                self._record("state", {"state": state, "signal": signal, "error": self._error(error)})
+                self._record_state(State.DISCONNECTED, Signal.GIVE_UP, error=self._error(error))
+
+    def _record_state(self, state: State, signal: Signal, **more: Any) -> None:
+        self._record("state", {"state": state.value, "signal": signal.value, **more})
 
     async def _make_client(self) -> "LiveClient":
         await asyncio.to_thread(import_client)
@@ -242,12 +247,13 @@ class InspectedServer:
             if event.new in (State.ERROR, State.DISCONNECTED):
                 self._settled.set()  # A connection that succeeds is settled when its lists are loaded.
 
+        def answer(question: Any) -> Any:
+            return ASK if self.rules is None else self.rules(question)
+
         target = self._target = self._spec.parsed()
         known = self._known = self._known or KnownServer(self._record, self.view)
         known.wire.start_client()
-        self.client = client = self._spec.client(
-            target, known.wire, lambda question: ASK if self.rules is None else self.rules(question)
-        )
+        self.client = client = self._spec.client(target, known.wire, answer)
         self._recorder = Recorder(client, known, self._next_id, self._mask)
         client.on(StateChanged, state_changed)
         return client
@@ -263,18 +269,13 @@ class InspectedServer:
             raise NotConnected(f"Not connected to {self.name}.", server=self.name)
         return self.client
 
-    async def _client_soon(self) -> "LiveClient":
-        """Returns the client; waits for it if it is being made. Raises `NotConnected` if there is none."""
+    async def _client_soon(self, request_id: str = "", *, aside: bool = False) -> "LiveClient":
+        """Returns the client, waiting while it is being made. Its next request from this task is recorded by the id."""
         if self._connecting is not None and not self._connecting.done():
             await self._made.wait()
-        return self._client_now()
-
-    async def _client_for(self, request_id: str, *, aside: bool = False) -> "LiveClient":
-        """Returns the client, whose next request from this task is recorded under this id."""
-        client = await self._client_soon()
-        if self._recorder is not None:
+        if request_id and self._recorder is not None:
             self._recorder.expect(request_id, aside=aside)
-        return client
+        return self._client_now()
 
     def _mask(self, value: Any) -> Any:
         """Returns a JSON value without the secrets of the server; the same object if it has none."""
@@ -292,46 +293,33 @@ class InspectedServer:
 
     # Requests.
 
-    def call(
-        self,
-        tool: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        meta: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
-    ) -> str:
-        """Calls a tool, with further metadata (`_meta`). Returns the id of the request at once."""
-        params = {"name": tool, "arguments": dict(arguments or {}), **({"_meta": dict(meta)} if meta else {})}
-        return self._start(
-            "tools/call", params, lambda client: client.call_tool(tool, arguments, meta, timeout=timeout)
-        )
+    # Each returns the id of the request at once.
 
-    def read(self, uri: str, *, timeout: float | None = None) -> str:
-        """Reads a resource. Returns the id of the request at once."""
-        return self._start("resources/read", {"uri": uri}, lambda client: client.read_resource(uri, timeout=timeout))
+    def call(self, tool: str, arguments: Mapping[str, Any] | None = None, meta: Mapping[str, Any] | None = None) -> str:
+        """Calls a tool, with further metadata (`_meta`)."""
+        params = {"name": tool, "arguments": dict(arguments or {}), **({"_meta": dict(meta)} if meta else {})}
+        return self._start("tools/call", params, lambda client: client.call_tool(tool, arguments, meta))
+
+    def read(self, uri: str) -> str:
+        return self._start("resources/read", {"uri": uri}, lambda client: client.read_resource(uri))
 
     def get_prompt(self, name: str, arguments: Mapping[str, Any] | None = None) -> str:
-        """Gets a prompt. Returns the id of the request at once."""
         params = {"name": name, "arguments": dict(arguments or {})}
         return self._start("prompts/get", params, lambda client: client.get_prompt(name, arguments))
 
-    def request(self, method: str, params: Mapping[str, Any] | None = None, *, timeout: float | None = None) -> str:
-        """Sends any request, for example to repeat one. Returns its id at once.
-
-        Calls, reads and prompts are made as by the methods for them. Others are sent unchanged.
-        """
-        if method in LIVENESS_CHECKS:
-            self._show_check()
+    def request(self, method: str, params: Mapping[str, Any] | None = None) -> str:
+        """Sends any request: calls, reads and prompts as by the methods for them, others unchanged."""
+        if method in LIVENESS_CHECKS and self._recorder is not None:
+            self._recorder.wire.show_check()
         match method, params:
             case "tools/call", {"name": str() as tool, **rest} if rest.keys() <= {"arguments"}:
-                return self.call(tool, rest.get("arguments"), timeout=timeout)
+                return self.call(tool, rest.get("arguments"))
             case "prompts/get", {"name": str() as name, **rest} if rest.keys() <= {"arguments"}:
                 return self.get_prompt(name, rest.get("arguments"))
             case "resources/read", {"uri": str() as uri, **rest} if not rest:
-                return self.read(uri, timeout=timeout)
+                return self.read(uri)
             case _:
-                pass
-        return self._start(method, dict(params or {}), lambda client: client.request(method, params, timeout=timeout))
+                return self._start(method, dict(params or {}), lambda client: client.request(method, params))
 
     def follow_task(self, task_id: str, tool: str | None = None, arguments: Mapping[str, Any] | None = None) -> str:
         """Follows a task at the server to its end. Returns the id of the request that does so, perhaps an older one.
@@ -339,9 +327,8 @@ class InspectedServer:
         It may have been begun elsewhere: then `tool` and `arguments`, which are only shown, are not known.
         """
         of_task = [each for each in self.view.requests.values() if each.task is not None and each.task.id == task_id]
-        for request in of_task:
-            if not request.over:
-                return request.id
+        if followed := [request.id for request in of_task if not request.over]:
+            return followed[0]
         left = [request.id for request in of_task if request.state == "left"]
 
         def resume(client: "LiveClient") -> Awaitable[Any]:
@@ -356,12 +343,6 @@ class InspectedServer:
         for before in left:
             self._record("task", {"request": before, "id": task_id, "pending": False})
         return known
-
-    def _follow_left(self) -> None:
-        """Follows the tasks that go on since an earlier connection. In the legacy era they ended with it."""
-        for request in tuple(self.view.requests.values()):
-            if request.state == "left" and request.task is not None and self.view.era == "modern":
-                self.follow_task(request.task.id, request.params.get("name"), request.params.get("arguments"))
 
     def _start(self, method: str, params: dict[str, Any], action: Action) -> str:
         known = self._next_id()
@@ -381,7 +362,7 @@ class InspectedServer:
 
     async def _run(self, known: str, method: str, action: Action) -> None:
         try:
-            await action(await self._client_for(known))
+            await action(await self._client_soon(known))
         except Exception as error:  # noqa: BLE001 - the view shows it, whatever it is
             self._record_end(known, method, "error", error)
 
@@ -395,10 +376,6 @@ class InspectedServer:
     def _next_id(self) -> str:
         return f"r{next(self._numbers)}"
 
-    def _show_check(self) -> None:
-        if self._recorder is not None:
-            self._recorder.wire.show_check()
-
     async def wait(self, request_id: str) -> RequestView:
         """Waits until a request ended, and returns it. Raises `LookupError` if it is not known, or no longer kept."""
         if (task := self._running.get(request_id)) is not None:
@@ -409,36 +386,25 @@ class InspectedServer:
 
     def cancel(self, request_id: str) -> bool:
         """Cancels a request that waits or runs. Returns False if it has ended."""
-        if self._recorder is not None and self.client is not None:
-            entry = self._recorder.entry(request_id)
-            if entry is not None and self.client.cancel(entry.id):
-                return True
+        entry = None if self._recorder is None else self._recorder.entry(request_id)
+        if entry is not None and self.client is not None and self.client.cancel(entry.id):
+            return True
         task = self._running.get(request_id)
         return task is not None and task.cancel()
 
     async def complete(
-        self,
-        kind: Literal["prompt", "template"],
-        name: str,
-        argument: str,
-        value: str,
-        context: Mapping[str, str] | None = None,
+        self, kind: str, name: str, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> list[str]:
         """Returns the server's suggestions for an argument of a prompt, or of a template (by its URI template).
 
         Raises `TidingsError` if the server could not be asked, or does not answer.
         """
-        client = await self._client_for(self._next_id(), aside=True)
+        client = await self._client_soon(self._next_id(), aside=True)
         from mcp_types import PromptReference, ResourceTemplateReference  # noqa: PLC0415 - the SDK is imported by now
 
         ref = PromptReference(name=name) if kind == "prompt" else ResourceTemplateReference(uri=name)
         result = await client.complete(ref, {"name": argument, "value": value}, context)
         return list(result.completion.values)
-
-    async def ping(self) -> float:
-        """Returns the seconds that the server takes to answer. Raises `TidingsError` if it does not answer."""
-        self._show_check()
-        return await (await self._client_soon()).ping()
 
     async def set_log_level(self, level: "LoggingLevel") -> None:
         """Asks the server for log messages of this level and above. Raises `TidingsError` if it refuses."""
@@ -470,10 +436,7 @@ class InspectedServer:
     def refuse(self, question_id: str, how: Refusal = "refuse", reason: str = "") -> None:
         """Refuses to answer: with an error that has the reason; or an elicitation with a no, or without a choice."""
         pending = self._client_now().pending
-        match how:
-            case "decline":
-                pending.decline(question_id)
-            case "dismiss":
-                pending.cancel(question_id)
-            case _:
-                pending.reject(question_id, reason or "The user rejected the request")
+        if how == "refuse":
+            pending.reject(question_id, reason or "The user rejected the request")
+        else:
+            (pending.decline if how == "decline" else pending.cancel)(question_id)

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from tidings._kit.bounded_json import dumps, mapped
 from tidings.client.live import LiveClient
 from tidings.client.targets import Target
 from tidings.client.transports.tap import Tap
+from tidings.inspector.catalog.catalog import free_name
 from tidings.inspector.recorder import KnownServer, Recorder
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.sessions.saved import EXPORT_VERSION
@@ -49,14 +50,11 @@ class SessionFile:
         self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii")
         self._left = _MOST_BYTES
         self._numbers = count(1)
-        self._names: set[str] = set()
         self._write({"tidings": "session", "version": EXPORT_VERSION, "servers": [], "exported_at": time.time()})
 
     def observe(self, name: str, target: Target) -> tuple[Tap, Callable[[LiveClient], None]]:
         """Returns the tap for a client that is about to be made, and a function to call with it."""
-        names = chain([name], (f"{name} ({number})" for number in count(2)))
-        unique = next(each for each in names if each not in self._names)
-        self._names.add(unique)
+        unique = free_name(name, self._view.servers)
         self._record(unique, "server", {"what": "added", "entry": {"name": unique}})
         known = KnownServer(partial(self._record, unique), self._view.servers[unique])
         known.wire.start_client()

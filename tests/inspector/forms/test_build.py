@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.inspector.forms import Field, FormLimits, expand, form, from_texts, initial, prompt_schema, template_schema
+from tidings.inspector.forms.build import FormLimits, form, prompt_schema, template_schema
+from tidings.inspector.forms.model import Field, expand
+from tidings.inspector.forms.values import from_texts, initial
 
 KEYWORDS = [
     "type", "properties", "items", "anyOf", "oneOf", "allOf", "$ref", "$defs", "enum", "const", "required", "if",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tidings.inspector.forms import check, check_result
+from tidings.inspector.forms.check import check, check_result
 
 CIRCLE: dict[str, Any] = {
     "type": "object",

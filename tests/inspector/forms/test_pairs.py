@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tidings.inspector.forms import parse_pairs, prompt_schema
+from tidings.inspector.forms.build import prompt_schema
+from tidings.inspector.forms.pairs import parse_pairs
 
 POINT: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}}
 SCHEMA: dict[str, Any] = {

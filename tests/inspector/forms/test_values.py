@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.inspector.forms import form, from_texts, initial, to_texts
+from tidings.inspector.forms.build import form
+from tidings.inspector.forms.values import from_texts, initial, to_texts
 
 SHAPE: dict[str, Any] = {"type": "object", "properties": {"r": {"type": "number"}}, "required": ["r"]}
 SCHEMA: dict[str, Any] = {

@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 from tests.inspector.tui.inspector import inspector, opened, screen
 from tests.inspector.tui.sample import sample
-from tidings.inspector.forms import form
+from tidings.inspector.forms.build import form
 from tidings.inspector.tui.theme import SCHEMES, theme
 from tidings.inspector.tui.widgets.bars import row
 from tidings.inspector.tui.widgets.forms import Form

@@ -3,7 +3,8 @@
 import pytest
 
 from tidings._kit.uri_templates import expand, matches
-from tidings.inspector.forms import form, from_texts
+from tidings.inspector.forms.build import form
+from tidings.inspector.forms.values import from_texts
 from tidings.inspector.records import Record
 from tidings.inspector.tui.frame import bars, slots_of
 from tidings.inspector.tui.widgets.bars import lines_of, one_line, size, took

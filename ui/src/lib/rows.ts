@@ -29,7 +29,7 @@ export interface MessageRow {
   method?: string
   id?: string | number
   size: number
-  /** The time from the request to its response. */
+  /** The time that it took, if that is known. */
   ms?: number
   /** The tool, resource or prompt that a request or a notification is about, or the beginning of its text. */
   subject?: string
@@ -109,6 +109,7 @@ export interface ExchangeRow {
   method: string
   url: string
   status?: number
+  /** The time that it took, if that is known. */
   ms?: number
   is_stream?: boolean
 }

@@ -208,7 +208,14 @@ class _Builder:
         fields = [self._field(branch, place.below()) for branch in kept]
         left_out = len(branches) - len(kept)
         notes = (f"{left_out} further alternatives are not shown.",) if left_out else ()
-        labelled = words.labelled(fields, [_referred_name(branch) for branch in kept])
+
+        def referred(branch: object) -> str:
+            """Returns the name of the definition that an alternative refers to, or an empty text."""
+            inner = as_list(as_dict(branch).get("allOf"))
+            ref = as_text(((as_dict(inner[0]) if inner else {}) or as_dict(branch)).get("$ref"))
+            return (ref or "").rpartition("/")[2].lstrip("#")
+
+        labelled = words.labelled(fields, list(map(referred, kept)))
         return replace(_common("choice", schema, place), fields=labelled, notes=notes)
 
     def _object(self, schema: Schema, place: FieldContext) -> Field:
@@ -255,11 +262,3 @@ class _Builder:
         if item is not None and item.kind == "enum" and not fields and not item.nullable:
             return replace(made, kind="multi", options=item.options)
         return replace(made, fields=fields, items=item, closed=item is None)
-
-
-def _referred_name(branch: object) -> str:
-    """Returns the name of the definition that an alternative refers to, or an empty text."""
-    facts = as_dict(branch)
-    inner = as_list(facts.get("allOf"))
-    ref = as_text((as_dict(inner[0]) or facts if inner else facts).get("$ref"))
-    return (ref or "").rpartition("/")[2].lstrip("#")

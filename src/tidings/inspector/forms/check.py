@@ -41,7 +41,10 @@ def check(schema: object, value: object, *, seconds: float = 1.0) -> list[FieldP
     try:
         with time_limit(seconds):
             if (wrong := schema_error(facts)) is not None:
-                return [_schema_problem(wrong)]
+                where, got = place(wrong.absolute_path), shown(wrong.instance)
+                if wrong.validator == "anyOf" and where.rpartition(".")[2] == "type":
+                    return [_server_fault(where, f"there is no type {got}")]
+                return [_server_fault(where, f"expected {expected(wrong.schema)}, got {got}")]
             words = _FailureWords(facts)
             found = (each for error in value_errors(facts, value) for each in words.problems(error))
             return list(islice(dict.fromkeys(found), _MOST_PROBLEMS))
@@ -71,13 +74,6 @@ def check_result(tool: Mapping[str, Any], result: object) -> list[FieldProblem] 
 def _server_fault(where: str, what: str) -> FieldProblem:
     at = f" at {where}" if where else ""
     return FieldProblem(where, f"The server's schema is wrong{at}: {what}.", fault="schema")
-
-
-def _schema_problem(error: "ValidationError") -> FieldProblem:
-    where = place(error.absolute_path)
-    if error.validator == "anyOf" and where.rpartition(".")[2] == "type":
-        return _server_fault(where, f"there is no type {shown(error.instance)}")
-    return _server_fault(where, f"expected {expected(error.schema)}, got {shown(error.instance)}")
 
 
 class _FailureWords:
@@ -137,9 +133,15 @@ class _FailureWords:
             return [problem(keys, f"fits more than one of: {words}")]
         meant = [found for found in branches.values() if not any(_rules_out(each, error) for each in found)]
         if not meant or depth > _DEEPEST:
-            if (distinct := _discriminator(error, branches)) is not None:
-                given = as_dict(error.instance).get(distinct[0])
-                return [unexpected((*keys, distinct[0]), distinct[1], shown(given))]
+            # Perhaps the fixed value of one key tells the alternatives apart.
+            values: dict[str, list[Any]] = {}
+            for each in (each for failures in branches.values() for each in failures):
+                if each.validator == "const" and len(each.absolute_path) == len(keys) + 1:
+                    values.setdefault(str(each.absolute_path[-1]), []).append(each.validator_value)
+            for name, allowed in values.items():
+                if len(allowed) == len(branches):
+                    given = shown(as_dict(error.instance).get(name))
+                    return [unexpected((*keys, name), f"one of {', '.join(map(shown, allowed))}", given)]
             return [unexpected(keys, words, _given(keys, as_dict(error.schema), error.instance))]
         if len(meant) > 1 and all(each.validator == "required" for found in meant for each in found):
             return [problem(keys, f"needs {either(' and '.join(_names_missing(found)) for found in meant)}")]
@@ -155,27 +157,12 @@ def _given(keys: tuple[Key, ...], schema: Schema, value: Any) -> str:
 def _rules_out(failure: "ValidationError", parent: "ValidationError") -> bool:
     """Returns whether an alternative was not meant: the type of the whole is wrong, or a fixed value in it."""
     deeper = len(failure.absolute_path) - len(parent.absolute_path)
-    return (
-        failure.validator in ("const", "enum", "type") if deeper == 0 else deeper == 1 and failure.validator == "const"
-    )
+    return deeper < 2 and failure.validator in (("const",) if deeper else ("const", "enum", "type"))
 
 
 def _names_missing(failures: "list[ValidationError]") -> list[str]:
     needed = [(name, each.instance) for each in failures for name in cast("list[str]", each.validator_value)]
     return list(dict.fromkeys(name for name, instance in needed if name not in cast("Any", instance)))
-
-
-def _discriminator(error: "ValidationError", branches: "Mapping[Any, list[ValidationError]]") -> tuple[str, str] | None:
-    """Returns the key whose value tells the alternatives apart, and its possible values in words."""
-    values: dict[str, list[Any]] = {}
-    for failures in branches.values():
-        for each in failures:
-            if each.validator == "const" and len(each.absolute_path) == len(error.absolute_path) + 1:
-                values.setdefault(str(each.absolute_path[-1]), []).append(each.validator_value)
-    for name, allowed in values.items():
-        if len(allowed) == len(branches):
-            return name, f"one of {', '.join(shown(value) for value in allowed)}"
-    return None
 
 
 def _unknown_keys(keys: tuple[Key, ...], schema: Schema, value: Any) -> list[FieldProblem]:

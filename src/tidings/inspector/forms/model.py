@@ -39,10 +39,6 @@ class Option:
     label: str
     description: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        described = {"description": self.description} if self.description else {}
-        return {"value": self.value, "label": self.label, **described}
-
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -101,8 +97,11 @@ _EMPTY: Final[tuple[Any, ...]] = ("", False, None, (), {})
 
 def _jsonable(value: Any) -> Any:
     match value:
-        case Field() | Option():
+        case Field():
             return value.to_json()
+        case Option():
+            described = {"description": value.description} if value.description else {}
+            return {"value": value.value, "label": value.label, **described}
         case tuple():
             return [_jsonable(each) for each in cast("tuple[Any, ...]", value)]
         case dict():
@@ -116,14 +115,9 @@ def expand(root: Field, field: Field) -> Field:
     found = root.definitions.get(field.ref) if field.kind == "ref" else None
     if found is None:
         return field
-    return replace(
-        found,
-        name=field.name,
-        title=field.title,
-        description=field.description or found.description,
-        required=field.required,
-        nullable=field.nullable or found.nullable,
-    )
+    description, nullable = field.description or found.description, field.nullable or found.nullable
+    own = {"name": field.name, "title": field.title, "required": field.required}
+    return replace(found, **own, description=description, nullable=nullable)
 
 
 Key = str | int

@@ -16,7 +16,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings.inspector.forms.build import FormLimits, form
@@ -74,7 +74,13 @@ def _content(sign: str | None, text: str) -> Any:
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise Wrong(f"cannot be read from {text[1:]}: {why}") from None
-    return _Json(text) if sign == ":=" else text
+    try:
+        return _Json(json.loads(text)) if sign == ":=" else text
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise Wrong(f"is not JSON ({where}). After := JSON is expected, in which a string needs quotes") from None
+    except (ValueError, RecursionError):
+        raise Wrong("is not JSON: a number is too long, or it is nested too deeply") from None
 
 
 def _read_text(path: str) -> str:
@@ -87,17 +93,10 @@ def _read_text(path: str) -> str:
     return content.decode("utf-8-sig")
 
 
-class _Json:
-    """A value that was given as JSON. Raises `Wrong` if it is not."""
+class _Json(NamedTuple):
+    """A value that was given as JSON."""
 
-    def __init__(self, text: str) -> None:
-        try:
-            self.value: Any = json.loads(text)
-        except json.JSONDecodeError as error:
-            where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-            raise Wrong(f"is not JSON ({where}). After := JSON is expected, in which a string needs quotes") from None
-        except (ValueError, RecursionError):
-            raise Wrong("is not JSON: a number is too long, or it is nested too deeply") from None
+    value: Any
 
 
 def _target(root: Field, steps: tuple[str, ...]) -> Field | None:
@@ -130,22 +129,23 @@ def _below(root: Field, field: Field, step: str, keys: tuple[Key, ...]) -> Field
 def _value(reader: ValueReader, field: Field | None, given: list[Any], keys: tuple[Key, ...]) -> Any:
     """Returns the value of an argument that was given once or, for a list, several times."""
     field = field or Field("json")
-    if len(given) == 1:
-        return _one(reader, field, given[0], keys)
-    if not _may_be(field, "array", "multi"):
-        raise Wrong("is given more than once")
-    return _read(reader, field, [each.value if isinstance(each, _Json) else each for each in given], keys)
+    if len(given) > 1:
+        if not _may_be(field, "array", "multi"):
+            raise Wrong("is given more than once")
+        return _read(reader, field, [each.value if isinstance(each, _Json) else each for each in given], keys)
+    return given[0].value if isinstance(given[0], _Json) else _one(reader, field, given[0], keys)
 
 
 def _one(reader: ValueReader, field: Field, text: Any, keys: tuple[Key, ...]) -> Any:
-    if isinstance(text, _Json):
-        return text.value
     if text is True:
         if not _may_be(field, "boolean"):
             raise Wrong(f"needs a value: {place(keys)}=…")
         return True
     if field.kind == "json":
-        return _guessed(text)
+        try:  # Of an unknown type: what is not JSON is a text.
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
     if text == "null" and field.nullable:
         return None
     if field.kind in ("text", "multiline") or (not text and _may_be(field, "text", "multiline")):
@@ -160,14 +160,6 @@ def _read(reader: ValueReader, field: Field, typed: Any, keys: tuple[Key, ...]) 
     before = len(reader.problems)
     made = reader.read(field, typed, keys)
     return made if len(reader.problems) == before else LEFT_OUT
-
-
-def _guessed(text: str) -> Any:
-    """Returns a value of unknown type: parsed if it is JSON, or else the text."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 def _may_be(field: Field, *kinds: str) -> bool:

@@ -62,13 +62,11 @@ def fits(root: Field, field: Field, value: Any) -> bool:  # noqa: PLR0911 - one 
 
 
 def _fits_object(root: Field, field: Field, value: dict[str, Any]) -> bool:
-    for each in field.fields:
-        if each.required and each.name not in value:
-            return False
-        if each.kind == "const" and each.name in value and not fits(root, each, value[each.name]):
-            return False
-    names = {each.name for each in field.fields}
-    return not field.closed or names.issuperset(value)
+    if field.closed and not {each.name for each in field.fields}.issuperset(value):
+        return False
+    consts = [each for each in field.fields if each.kind == "const" and each.name in value]
+    complete = all(each.name in value for each in field.fields if each.required)
+    return complete and all(fits(root, each, value[each.name]) for each in consts)
 
 
 def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noqa: PLR0911 - one for each kind
@@ -99,36 +97,31 @@ def to_texts(field: Field, value: Any, root: Field | None = None) -> Any:  # noq
             return value
 
 
-def initial(field: Field) -> Any:
+def initial(field: Field, nothing: Any = None) -> Any:  # noqa: PLR0911 - one for each kind
     """Returns the value that a form starts with: defaults, or else the first examples of required fields."""
-    found = _initial(field)
-    return None if found is LEFT_OUT else found
-
-
-def _initial(field: Field) -> Any:  # noqa: PLR0911 - one for each kind
     if field.has_default:
         return field.default
     if not field.required:
-        return LEFT_OUT
+        return nothing
     match field.kind:
         case "const":
             return field.value
         case "object":
-            values = {each.name: _initial(each) for each in field.fields}
+            values = {each.name: initial(each, LEFT_OUT) for each in field.fields}
             return {name: value for name, value in values.items() if value is not LEFT_OUT}
         case _ if field.examples:
             return field.examples[0]
         case "array" if all(each.required for each in field.fields):
-            values = [_initial(each) for each in field.fields]
+            values = [initial(each, LEFT_OUT) for each in field.fields]
             return values if LEFT_OUT not in values else []
         case "array" | "multi":
             return []
         case "boolean":
             return False
         case "choice" if field.fields:
-            return _initial(field.fields[0])
+            return initial(field.fields[0], nothing)
         case _:
-            return None if field.nullable else LEFT_OUT
+            return None if field.nullable else nothing
 
 
 def from_texts(field: Field, texts: object) -> Filled:
@@ -282,10 +275,8 @@ def _number(text: str, *, whole: bool) -> Any:
 def _option(field: Field, text: str) -> Any:
     if any(option.value == text for option in field.options):
         return text
-    for option in field.options:
-        if text in (option.label, shown(option.value)):
-            return option.value
-    return LEFT_OUT
+    said = (each.value for each in field.options if text in (each.label, shown(each.value)))
+    return next(said, LEFT_OUT)
 
 
 def wanted(field: Field) -> str:
@@ -296,6 +287,5 @@ def wanted(field: Field) -> str:
         case "choice":
             return either(branch.name for branch in field.fields)
         case _:
-            kind = "string" if field.kind in ("text", "multiline") else field.kind
-            noun = NOUNS.get(kind, "a value")
-    return f"{noun} ({', '.join(field.hints)})" if field.hints else noun
+            noun = NOUNS.get("string" if field.kind in ("text", "multiline") else field.kind, "a value")
+            return f"{noun} ({', '.join(field.hints)})" if field.hints else noun

@@ -136,11 +136,8 @@ def options(schema: Schema) -> list[Option] | None:
     for keyword in ("oneOf", "anyOf"):
         branches = as_list(schema.get(keyword))
         if branches and all("const" in as_dict(each) for each in branches):
-            consts = [(each["const"], each) for each in cast("list[Schema]", branches)]
-            return [
-                Option(value, text_of(each, "title") or label_of(value), as_text(each.get("description")) or "")
-                for value, each in consts
-            ]
+            consts = [(each["const"], text_of(each, "title"), as_text(each.get("description"))) for each in branches]
+            return [Option(value, title or label_of(value), told or "") for value, title, told in consts]
     return None
 
 
@@ -174,21 +171,18 @@ def requirement(branches: list[Any]) -> str | None:
 
 def labelled(fields: list[Field], called: list[str]) -> tuple[Field, ...]:
     """Returns the alternatives, each with a name of its own."""
-    discriminator = _discriminator_of(fields)
-    names = [_label(field, name, discriminator) for field, name in zip(fields, called, strict=True)]
-    often = Counter(names)
-    seen: Counter[str] = Counter()
+    # The keys whose fixed value tells the alternatives apart.
+    shared = [[field.field(each.name) for field in fields] for each in (fields[0].fields if fields else ())]
+    fixed = ([each.value for each in found if each is not None and each.kind == "const"] for found in shared)
+    told = next((list(map(label_of, found)) for found in fixed if len(found) == len(fields)), [""] * len(fields))
+    known = zip(fields, told, called, strict=True)
+    names = [field.title or kind or name or _described(field) for field, kind, name in known]
+    often, seen = Counter(names), Counter[str]()
     made: list[Field] = []
     for field, name in zip(fields, names, strict=True):
         seen[name] += 1
         made.append(replace(field, name=f"{name} {seen[name]}" if often[name] > 1 else name))
     return tuple(made)
-
-
-def _label(field: Field, called: str, discriminator: str) -> str:
-    kind_field = field.field(discriminator) if discriminator else None
-    kind = label_of(kind_field.value) if kind_field is not None and kind_field.kind == "const" else ""
-    return field.title or kind or called or _described(field)
 
 
 def _described(field: Field) -> str:  # noqa: PLR0911 - one for each kind
@@ -212,12 +206,3 @@ def _described(field: Field) -> str:  # noqa: PLR0911 - one for each kind
             return field.format
         case _:
             return field.kind
-
-
-def _discriminator_of(fields: list[Field]) -> str:
-    """Returns the key whose fixed value tells the alternatives apart, or an empty text."""
-    for each in fields[0].fields if fields else ():
-        found = [field.field(each.name) for field in fields]
-        if all(other is not None and other.kind == "const" for other in found):
-            return each.name
-    return ""

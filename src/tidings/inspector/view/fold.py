@@ -101,10 +101,6 @@ def _state(view: ServerView, record: Record) -> None:
             view.was_connected = False
 
 
-def _hello(view: ServerView, record: Record) -> None:
-    items.take(view, {name: record.data.get(name) for name in _HELLO})
-
-
 def _message(view: ServerView, record: Record) -> None:
     data = record.data
     body = as_dict(data.get("body"))
@@ -116,9 +112,8 @@ def _message(view: ServerView, record: Record) -> None:
         record.seq, record.at, incoming, "notification", method, known, body, size, as_int(data.get("exchange"))
     )
     if method is None:
-        message.kind = (
-            "error" if "error" in body else "response" if "result" in body or known is not None else "unknown"
-        )
+        answers = "result" in body or known is not None
+        message.kind = "error" if "error" in body else "response" if answers else "unknown"
         if known is not None:
             _pair(view, message, known)
     elif "id" in body:
@@ -132,8 +127,15 @@ def _message(view: ServerView, record: Record) -> None:
     weight = size if not is_cut(body) else min(size, len(as_text(body.get("head")) or ""))
     if weight > _LARGE_BODY:
         view.large.append(record.seq)
-    _cut_bodies(view, weight)
-    view.messages.append(message, record.seq, weight)
+    # To make room, large bodies lose all but their beginning before any message is dropped.
+    messages = view.messages
+    while view.large and messages.bytes + weight > messages.max_bytes:
+        if (large := messages.get(view.large.popleft())) is not None:
+            outer = {key: large.body[key] for key in ("jsonrpc", "id", "method") if key in large.body}
+            large.body = {**outer, **cut(large.body, large.size, _HEAD)}
+            messages.resize(large.seq, len(large.body["head"]))
+            view.whole_since = large.at
+    messages.append(message, record.seq, weight)
 
 
 def _about_request(view: ServerView, notification: items.MessageView, params: dict[str, Any]) -> None:
@@ -147,18 +149,6 @@ def _about_request(view: ServerView, notification: items.MessageView, params: di
         notification.about = asked.subject
     elif asked is not None:
         asked.outcome = "cancelled"
-
-
-def _cut_bodies(view: ServerView, coming: int) -> None:
-    """Makes room for a message: large bodies lose all but their beginning before any message is dropped."""
-    messages = view.messages
-    while view.large and messages.bytes + coming > messages.max_bytes:
-        if (message := messages.get(view.large.popleft())) is not None:
-            body = message.body
-            outer = {key: body[key] for key in ("jsonrpc", "id", "method") if key in body}
-            message.body = {**outer, **cut(body, message.size, _HEAD)}
-            messages.resize(message.seq, len(message.body["head"]))
-            view.whole_since = message.at
 
 
 def _pair(view: ServerView, response: items.MessageView, known: str | int) -> None:
@@ -207,7 +197,10 @@ def _entry(view: ServerView, record: Record) -> None:
 
 
 def _missed(view: ServerView, record: Record) -> None:
-    view.missed += as_size(record.data.get("count"))
+    if record.kind == "missed":
+        view.missed += as_size(record.data.get("count"))
+    elif view.connected_at is not None:
+        view.informed_since = record.at
 
 
 def _answer_time(view: ServerView, record: Record) -> None:
@@ -230,9 +223,8 @@ def _change(view: ServerView, record: Record) -> None:
     if change.merged and known is not None and known.read is None:  # One read answers both: they are one row.
         known.merged = change.merged
         view.merged_into[record.seq] = known.seq
-        _count_change(view, change)
     else:
-        _add_change(view, change, size)
+        view.changes.append(change, record.seq, size)
         if uri is not None:
             view.unread[uri] = change
             if len(view.unread) > view.limits.changes:
@@ -241,25 +233,15 @@ def _change(view: ServerView, record: Record) -> None:
         view.list_changes[name] = record.seq
     method, params = _METHODS.get(name, name), None if uri is None else {"uri": uri}
     view.notifications.append(items.NotificationView(record.seq, record.at, method, params), record.seq, size)
-    _updated(view, change)
+    _count(view, change)
 
 
-def _add_change(view: ServerView, change: items.ChangeView, size: int = 0) -> None:
-    view.changes.append(change, change.seq, size)
-    _count_change(view, change)
-
-
-def _count_change(view: ServerView, change: items.ChangeView) -> None:
+def _count(view: ServerView, change: items.ChangeView) -> None:
+    """Counts a change: in its second, and for the subscriptions that cover it."""
     if not view.pace or view.pace[-1][0] != int(change.at):
         view.pace.append((int(change.at), Counter()))
     view.pace[-1][1][change.change] += 1
-
-
-def _updated(view: ServerView, change: items.ChangeView) -> None:
-    """Counts a change for the subscriptions that cover it."""
-    if change.uri is None:
-        return
-    for subscription in covering(view, change.uri):
+    for subscription in () if change.uri is None else covering(view, change.uri):
         subscription.updates += 1
         subscription.last_update, subscription.last_uri, subscription.last_change = change.at, change.uri, change.seq
         subscription.merged += change.merged > 0
@@ -277,11 +259,6 @@ def covering(view: ServerView, uri: str) -> list[items.SubscriptionView]:
         if (whole := subscriptions.get(uri[:place])) is not None:
             return [whole, *found]
     return found
-
-
-def _changes_missed(view: ServerView, record: Record) -> None:
-    if view.connected_at is not None:
-        view.informed_since = record.at
 
 
 def _content(view: ServerView, record: Record) -> None:
@@ -310,8 +287,8 @@ def _content(view: ServerView, record: Record) -> None:
         if was_away and change is None and any(covering(view, uri)):
             change = version.change = record.seq
             found = items.ChangeView(record.seq, record.at, "resource-updated", uri, away=True)
-            _add_change(view, found)
-            _updated(view, found)
+            view.changes.append(found, record.seq)
+            _count(view, found)
     if change is not None and (shown := view.changes.get(view.merged_into.pop(change, change))) is not None:
         view.unread.pop(uri, None)
         view.last_shown = shown
@@ -352,9 +329,10 @@ def _make_room(view: ServerView, newest: str) -> None:
             return
 
 
-def _content_failed(view: ServerView, record: Record) -> None:
+def _failed(view: ServerView, record: Record) -> None:
     uri, error = as_text(record.data.get("uri")) or "", items.ErrorView.read(record.data.get("error"))
-    for subscription in covering(view, uri):
+    own = [view.subscriptions[uri]] if uri in view.subscriptions else []
+    for subscription in covering(view, uri) if record.kind == "content-failed" else own:
         subscription.error = error
 
 
@@ -366,12 +344,6 @@ def _subscriptions(view: ServerView, record: Record) -> None:
         for uri in uris
     }
     view.prefixes = tuple(uri for uri in uris if uri.endswith("*"))
-
-
-def _subscription_failed(view: ServerView, record: Record) -> None:
-    subscription = view.subscriptions.get(as_text(record.data.get("uri")) or "")
-    if subscription is not None:
-        subscription.error = items.ErrorView.read(record.data.get("error"))
 
 
 def _list(view: ServerView, record: Record) -> None:
@@ -418,7 +390,8 @@ def _add_differences(view: ServerView, record: Record, name: str, before: dict[s
         if loaded is None or loaded >= since or before == now:
             return
         change = items.ChangeView(record.seq, record.at, kind, None, away=True)
-        _add_change(view, change)
+        view.changes.append(change, record.seq)
+        _count(view, change)
         view.list_changes[kind] = record.seq
     if name not in view.loaded_at:  # The first list shows nothing to be new.
         before = now
@@ -456,8 +429,7 @@ def _ended(view: ServerView, request: items.RequestView) -> None:
 
 
 def _progress(view: ServerView, record: Record) -> None:
-    request = view.requests.get(as_text(record.data.get("id")) or "")
-    if request is not None:
+    if (request := view.requests.get(as_text(record.data.get("id")) or "")) is not None:
         items.take(request, record.data)
 
 
@@ -481,16 +453,14 @@ def _answered(view: ServerView, record: Record) -> None:
     data = record.data
     question = view.questions.pop(as_text(data.get("id")) or "", None)
     if question is not None:
-        outcome = as_text(data.get("outcome")) or "answered"
-        view.answered.append(
-            items.AnsweredView(question, record.seq, record.at, outcome, data.get("answer")), record.seq, 1_000
-        )
+        answered = items.AnsweredView(question, as_text(data.get("outcome")) or "answered", data.get("answer"))
+        view.answered.append(answered, record.seq, 1_000)
 
 
 _FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
     "server": _server,
     "state": _state,
-    "hello": _hello,
+    "hello": lambda view, record: items.take(view, {name: record.data.get(name) for name in _HELLO}),
     "list": _list,
     "message": _message,
     "exchange": _exchange,
@@ -498,11 +468,11 @@ _FOLDS: Final[dict[str, Callable[[ServerView, Record], None]]] = {
     "missed": _missed,
     "answer-time": _answer_time,
     "change": _change,
-    "changes-missed": _changes_missed,
+    "changes-missed": _missed,
     "content": _content,
-    "content-failed": _content_failed,
+    "content-failed": _failed,
     "subscriptions": _subscriptions,
-    "subscription-failed": _subscription_failed,
+    "subscription-failed": _failed,
     "request": _request,
     "progress": _progress,
     "task": _task,

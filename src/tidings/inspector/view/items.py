@@ -19,8 +19,7 @@ Who = Literal["you", "the network", "the server", "this program"]
 MessageKind = Literal["request", "response", "error", "notification", "unknown"]
 
 _MOST_NAMES: Final = 30
-_LONGEST_NAME: Final = 300
-_LONGEST_TEXT: Final = 300  # Of a row.
+_LONGEST: Final = 300  # Characters of a name, or of a text in a row.
 
 
 @dataclass(slots=True)
@@ -58,6 +57,11 @@ class Item:
     seq: int
     at: float
 
+    @property
+    def ms(self) -> float | None:
+        """The time that it took, if that is known."""
+        return _ms(getattr(self, "took", None))
+
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds * 1000, 2)
@@ -86,11 +90,6 @@ class MessageView(Item):
     answer: dict[str, Any] | None = None  #: Of a liveness check: the response, which is no message of its own.
 
     @property
-    def ms(self) -> float | None:
-        """The time from the request to its response."""
-        return _ms(self.took)
-
-    @property
     def ping(self) -> bool:
         """True for a liveness check, which the client sent by itself."""
         return self.answer is not None
@@ -99,11 +98,10 @@ class MessageView(Item):
     def subject(self) -> str | None:
         """The tool, resource or prompt that a request or a notification is about, or the beginning of its text."""
         params = as_dict(self.body.get("params"))
-        ref, told = as_dict(params.get("ref")), params.get("data")
         found = (params.get(key) for key in ("name", "uri", "message", "taskId", "level"))
-        named = as_text(ref.get("name")) or as_text(ref.get("uri")) or next((each for each in found if each), None)
+        named = _referred(params) or next((each for each in found if each), None)
         if self.method == "notifications/message":
-            return f"{named}: {head_of(told, _LONGEST_TEXT)}"
+            return f"{named}: {head_of(params.get('data'), _LONGEST)}"
         return self.about or as_text(named) or ("next page" if params.get("cursor") else None)
 
     def end(self, answer: "MessageView") -> None:
@@ -112,6 +110,12 @@ class MessageView(Item):
         failed = "isError" if result.get("isError") is True else "ok"
         self.outcome = failed if error is None else str(as_dict(error).get("code", "error"))
         self.partner, self.answer_size = answer.seq, answer.size
+
+
+def _referred(params: dict[str, Any]) -> str | None:
+    """Returns the prompt or the template that a request for completions is about."""
+    ref = as_dict(params.get("ref"))
+    return as_text(ref.get("name")) or as_text(ref.get("uri"))
 
 
 @dataclass(slots=True)
@@ -142,10 +146,6 @@ class ExchangeView(Item):
     def took(self) -> float | None:
         return None if self.ended is None or self.began is None else self.ended - self.began
 
-    @property
-    def ms(self) -> float | None:
-        return _ms(self.took)
-
 
 @dataclass(slots=True)
 class NotificationView(Item):
@@ -161,7 +161,7 @@ class NotificationView(Item):
     def summary(self) -> str:
         shown = {key: value for key, value in (self.params or {}).items() if key != "_meta"}
         uri = as_text(shown.get("uri")) if len(shown) == 1 else None
-        return head_of(shown if uri is None else uri, _LONGEST_TEXT) if shown else ""
+        return head_of(shown if uri is None else uri, _LONGEST) if shown else ""
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class LogView(Item):
         """The beginning of its message."""
         data = as_dict(self.data)
         message = next((data[key] for key in ("message", "msg", "text") if isinstance(data.get(key), str)), self.data)
-        return head_of(message, _LONGEST_TEXT)
+        return head_of(message, _LONGEST)
 
 
 @dataclass(slots=True)
@@ -224,15 +224,13 @@ class ListDifference:
     more: int = 0
 
     def add(self, before: dict[str, Any], now: dict[str, Any]) -> None:
-        names = {
-            "added": [name for name in now if name not in before],
-            "removed": [name for name in before if name not in now],
-            "changed": [name for name, item in now.items() if before.get(name, item) != item],
-        }
-        for what, found in names.items():
-            kept: list[str] = getattr(self, what)
+        for kept, found in (
+            (self.added, [name for name in now if name not in before]),
+            (self.removed, [name for name in before if name not in now]),
+            (self.changed, [name for name, item in now.items() if before.get(name, item) != item]),
+        ):
             room = max(0, _MOST_NAMES - len(kept))
-            kept += [name[:_LONGEST_NAME] for name in found[:room]]
+            kept += [name[:_LONGEST] for name in found[:room]]
             self.more += max(0, len(found) - room)
 
     @property
@@ -398,8 +396,7 @@ class RequestView:
         for key in ("name", "uri", "uriTemplate"):
             if isinstance(found := self.params.get(key), str):
                 return found
-        ref = as_dict(self.params.get("ref"))
-        return as_text(ref.get("name")) or as_text(ref.get("uri")) or self.method
+        return _referred(self.params) or self.method
 
     @property
     def given(self) -> str:
@@ -470,8 +467,6 @@ class AnsweredView:
     """A question that was answered, refused or withdrawn."""
 
     question: QuestionView
-    seq: int
-    at: float
     outcome: str
     answer: Any
 
@@ -509,22 +504,16 @@ def take(item: object, data: Mapping[str, Any]) -> None:
 @cache
 def _reads(kind: type[Any]) -> dict[str, Callable[[object], Any]]:
     named = {each.name: each for each in fields(kind) if each.name not in ("id", "seq", "at")}
-    texts = {name: partial(_text, each.default) for name, each in named.items() if each.type is str}
+
+    def read_text(default: Any, value: object) -> str:
+        return as_text(value) or (default if isinstance(default, str) else "")
+
+    texts = {name: partial(read_text, each.default) for name, each in named.items() if each.type is str}
     return {name: _READS[each.type] for name, each in named.items() if each.type in _READS} | texts
-
-
-def _text(default: Any, value: object) -> str:
-    return as_text(value) or (default if isinstance(default, str) else "")
 
 
 #: Everything that the page has rows of.
 ROWS: Final = (
-    ChangeView,
-    MessageView,
-    NotificationView,
-    LogView,
-    LineView,
-    RequestView,
-    ExchangeView,
-    StateView,
+    *(ChangeView, MessageView, NotificationView, LogView),
+    *(LineView, RequestView, ExchangeView, StateView),
 )

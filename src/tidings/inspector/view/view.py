@@ -1,20 +1,7 @@
 """Views: everything that is known about a server, and about a session. The page and the terminal app read them.
 
-A view is plain data that only `fold` changes; equal records give equal views.
-
-| to show              | read |
-|----------------------|------|
-| the connection       | `words`, `state`, `error` (an `ErrorView`), `tries`, `next_retry`, `last_answer_ms` |
-| the server           | `server_info`, `title`, `protocol_version`, `transport`, `capabilities`, … |
-| its lists            | `tools`, `resources`, `templates`, `prompts`: raw JSON by name or URI, in its order |
-| its faults           | `duplicates`, `malformed`, `list_errors` |
-| changes              | `changes` (with hops), `pace`, `subscriptions`, `contents`: versions by URI, for `diffs` |
-| requests             | `requests`, `questions`, `answered` |
-| the wire             | `messages`, `exchanges`, `notifications`, `logs`, `stderr` (and garbage) |
-| numbers              | `counts`, `seq` (of the last record) |
-
-Most of these are `Ring`s: they count what they drop, and `ring.since(seq)` returns the entries after a record in time
-proportional to their number. A reader that draws at its own pace keeps the `seq` that it has drawn.
+A view is plain data that only `fold` changes; equal records give equal views. A reader that draws at its own pace keeps
+the `seq` that it has drawn: `since(seq)` of a `Ring` returns the entries after it.
 """
 
 import math
@@ -39,7 +26,7 @@ _RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "s
 
 @dataclass(slots=True)
 class ServerView:
-    """Everything that is known about one server. See the module's table."""
+    """Everything that is known about one server."""
 
     name: str  #: The name under which it was added.
     _: KW_ONLY
@@ -135,7 +122,6 @@ class ServerView:
 
     @property
     def words(self) -> str:
-        """The state of the connection, as text, at this moment."""
         return self.words_at(self.clock())
 
     def words_at(self, now: float) -> str:  # noqa: PLR0911 - one for each state

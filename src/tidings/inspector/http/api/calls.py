@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any, Final
 
-from tidings.inspector import forms, snippets
+from tidings.inspector import snippets
+from tidings.inspector.forms import build, values
+from tidings.inspector.forms.check import check as problems_of
+from tidings.inspector.forms.model import FieldProblem
 from tidings.inspector.http.context import KINDS, ApiProblem, Asked, Routes, one_of
 
 ROUTES: Final = Routes("/api")
@@ -24,18 +27,18 @@ async def tool_form(asked: Asked) -> dict[str, Any]:
 
 
 def _form(schema: object) -> dict[str, Any]:
-    field = forms.form(schema)
-    return {"field": field.to_json(), "initial": forms.initial(field)}
+    field = build.form(schema)
+    return {"field": field.to_json(), "initial": values.initial(field)}
 
 
 @ROUTES.add("POST", "/check")
 async def check(asked: Asked) -> dict[str, Any]:
     """Returns the problems of a value."""
-    problems = await asyncio.to_thread(forms.check, asked.given.any("schema"), asked.given.any("value"))
+    problems = await asyncio.to_thread(problems_of, asked.given.any("schema"), asked.given.any("value"))
     return {"problems": [problem_of(each) for each in problems]}
 
 
-def problem_of(problem: forms.FieldProblem) -> dict[str, Any]:
+def problem_of(problem: FieldProblem) -> dict[str, Any]:
     """Returns a problem with its place for programs (`path`) and for people (`place`)."""
     return {"path": list(problem.keys), "place": problem.path, "message": problem.message, "fault": problem.fault}
 

@@ -15,7 +15,7 @@ from tidings._kit.bounded_json import as_dict, as_dicts, as_list, as_text
 from tidings.client.accounts import default_accounts
 from tidings.errors import TidingsError
 from tidings.inspector.catalog import LOG_LEVELS
-from tidings.inspector.forms import check_result
+from tidings.inspector.forms.check import check_result
 from tidings.inspector.http.api.calls import problem_of
 from tidings.inspector.http.context import ApiProblem, Asked, Fields, Routes, one_of
 from tidings.inspector.http.rows import error_facts, error_of, fields_of

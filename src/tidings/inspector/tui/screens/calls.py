@@ -13,7 +13,8 @@ from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from tidings._kit.bounded_json import as_dict, shown
-from tidings.inspector.forms import check, check_result, form, prompt_schema
+from tidings.inspector.forms.build import form, prompt_schema
+from tidings.inspector.forms.check import check, check_result
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.tasks import outcome_page, progress_words, request_state

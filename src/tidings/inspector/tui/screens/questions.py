@@ -12,7 +12,8 @@ from textual.containers import Horizontal, Vertical
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_dicts
 from tidings._kit.text import counted
-from tidings.inspector.forms import Field, form
+from tidings.inspector.forms.build import form
+from tidings.inspector.forms.model import Field
 from tidings.inspector.tui.screens.tasks import message_parts
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, Parts, one_line, took, wrap

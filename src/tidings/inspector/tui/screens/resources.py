@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from tidings._kit.text import counted
 from tidings._kit.uri_templates import expand, matches
-from tidings.inspector.forms import template_schema
+from tidings.inspector.forms.build import template_schema
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
 from tidings.inspector.tui.screens.tasks import error_page, failed_read

@@ -17,7 +17,8 @@ from textual.widgets import Button, Input, Select, SelectionList, Static, TextAr
 
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import counted
-from tidings.inspector.forms import Field, FieldProblem, Filled, expand, from_texts, initial, to_texts
+from tidings.inspector.forms.model import Field, FieldProblem, Filled, expand
+from tidings.inspector.forms.values import from_texts, initial, to_texts
 from tidings.inspector.tui.theme import inspector_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, one_line
 
