@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidings.web.documents import picking
+from tidings.web.documents import compact as compact_module
 from tidings.web.documents.budget import estimate
 from tidings.web.documents.chunk import chunk
 from tidings.web.documents.compact import Mode, compact
@@ -180,7 +180,7 @@ def test_what_stands_above_the_first_heading_can_be_left_out_too() -> None:
 
 
 def test_what_is_too_long_to_be_looked_at_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picking, "_MOST", 5)
+    monkeypatch.setattr(compact_module, "_MOST", 5)
     one = compact("\n\n".join(SENTENCES), max_tokens=90, mode="salience")
     unread = len("\n\n".join(SENTENCES)) - len("\n\n".join(SENTENCES[:5]))
     assert f"The last {unread} characters were beyond the limit, and not read." in one["omissions"]

@@ -6,7 +6,7 @@
     markdown.py     Markdown as blocks and headings, with places
     sentences.py    sentences, and how much each says
     chunk.py        a content in parts within a budget
-    compact.py      a content made short: picking.py chooses sentences
+    compact.py      a content made short: sentences that are chosen word for word
     difference.py   the difference of two versions, or of two states of a feed
     budget.py       token estimates; as much text as fits
     model.py        the shapes, as JSON has them; ids and hashes

@@ -48,31 +48,25 @@ def pieces_of(content: str, heaviest: float, blocks: list[BlockSpan] | None = No
     spans = blocks_of(content) if blocks is None else blocks
     pieces: list[ChunkPiece] = []
     # A block begins with its line, so that its indent stays with it; what is before the first belongs to it.
-    starts = [0, *(content.rfind("\n", 0, span.start) + 1 for span in spans[1:])]
-    for number, start in enumerate(starts):
-        end = starts[number + 1] if number + 1 < len(starts) else len(content)
-        level = spans[number].level if spans else 0
-        pieces.extend(_whole_or_lines(content, start, end, heaviest, level))
+    starts = [0, *(content.rfind("\n", 0, span.start) + 1 for span in spans[1:]), len(content)]
+    for number, (first, end) in enumerate(pairwise(starts)):
+        start, level = first, spans[number].level if spans else 0
+        weight = weigh(content[start:end])
+        if start < end and weight <= heaviest:
+            pieces.append(ChunkPiece(start, end, weight, level))
+            continue
+        while start < end:
+            behind = content.find("\n", start, end) + 1 or end
+            # Blank lines stay with the line above them.
+            while behind < end and content[behind] == "\n" and behind - start < heaviest:
+                behind += 1
+            weight = weigh(content[start:behind])
+            if weight <= heaviest:
+                pieces.append(ChunkPiece(start, behind, weight, level))
+            else:
+                pieces.extend(_cut(content, start, behind, heaviest, level))
+            start, level = behind, 0
     return pieces
-
-
-def _whole_or_lines(content: str, start: int, end: int, heaviest: float, level: int) -> Iterator[ChunkPiece]:
-    weight = weigh(content[start:end])
-    if weight <= heaviest:
-        if end > start:
-            yield ChunkPiece(start, end, weight, level)
-        return
-    while start < end:
-        behind = content.find("\n", start, end) + 1 or end
-        # Blank lines stay with the line above them.
-        while behind < end and content[behind] == "\n" and behind - start < heaviest:
-            behind += 1
-        weight = weigh(content[start:behind])
-        if weight <= heaviest:
-            yield ChunkPiece(start, behind, weight, level)
-        else:
-            yield from _cut(content, start, behind, heaviest, level)
-        start, level = behind, 0
 
 
 def _cut(content: str, start: int, end: int, heaviest: float, level: int) -> Iterator[ChunkPiece]:

@@ -48,7 +48,10 @@ def diff(before: str, after: str, *, context: int = 3, max_chars: int | None = M
     if before == after:
         return PageDiff(0, 0, "")
     start, end = lines_diff.common_lines(before, after)
-    lead, rest = _last_lines(before[:start], context), _lines(before[len(before) - end :], context)
+    begin = start  # Of the lines above, which end with a newline.
+    for _ in range(context):
+        begin = before.rfind("\n", 0, max(begin - 1, 0)) + 1
+    lead, rest = _lines(before[begin:start]), _lines(before[len(before) - end :], context)
     old, new = (_lines(text[start : len(text) - end], _MAX_LINES) for text in (before, after))
     uncompared = sum(len(text) - start - end - sum(map(len, known)) for text, known in ((before, old), (after, new)))
     old, new = [*lead, *old, *rest], [*lead, *new, *rest]
@@ -134,17 +137,9 @@ def _shortened(line: DiffLine) -> DiffLine:
     return replace(line, text=f"{lead}{line.text[start:end]}{rest}{ending}", left_out=size - _MAX_LINE)
 
 
-def _lines(text: str, most: int) -> list[str]:
+def _lines(text: str, most: int | None = None) -> list[str]:
     """Returns the lines of a text with their newlines; no more than `most`."""
     return [found[0] for found in islice(_LINE.finditer(text), most)]
-
-
-def _last_lines(text: str, most: int) -> list[str]:
-    """Returns the last lines of a text that ends with a newline, or is empty."""
-    begin = len(text)
-    for _ in range(most):
-        begin = text.rfind("\n", 0, max(begin - 1, 0)) + 1
-    return _LINE.findall(text, begin)
 
 
 @dataclass(frozen=True)
@@ -172,7 +167,16 @@ class FeedDiff:
 
     def text(self, max_chars: int | None = MAX_CHARS) -> str:
         """Returns the changes in about `max_chars` characters; what is left out is counted."""
-        paragraphs = list(_paragraphs(self))
+        paragraphs = [
+            f"+ {_named(one)}\n" + (f"  {_short(one.summary)}\n" if one.summary else "") for one in self.added
+        ]
+        for change in self.changed:
+            lines = [f"~ {_named(change.after)}\n"]
+            for field in change.fields:
+                before, after = (_short(getattr(entry, field) or "") for entry in (change.before, change.after))
+                lines.append(f"  - {field}: {before}\n  + {field}: {after}\n")
+            paragraphs.append("".join(lines))
+        paragraphs += (f"- {_named(entry)}\n" for entry in self.removed)
         ends = accumulate(map(len, paragraphs))
         fitting = sum(max_chars is None or end <= max_chars for end in ends)
         shown = paragraphs[:fitting]
@@ -211,19 +215,6 @@ def _keyed(entries: Sequence[FeedEntry]) -> dict[tuple[str, int], FeedEntry]:
         count[name] += 1  # The ids of some feeds are not unique.
         keyed[name, count[name]] = entry
     return keyed
-
-
-def _paragraphs(diff: FeedDiff) -> Iterator[str]:
-    for entry in diff.added:
-        yield f"+ {_named(entry)}\n" + (f"  {_short(entry.summary)}\n" if entry.summary else "")
-    for change in diff.changed:
-        lines = [f"~ {_named(change.after)}"]
-        for field in change.fields:
-            before, after = (_short(getattr(entry, field) or "") for entry in (change.before, change.after))
-            lines += [f"  - {field}: {before}", f"  + {field}: {after}"]
-        yield "\n".join(lines) + "\n"
-    for entry in diff.removed:
-        yield f"- {_named(entry)}\n"
 
 
 def _named(entry: FeedEntry) -> str:

@@ -21,6 +21,7 @@ character in common, and both are bounded, so that there is one way to match, or
 """
 
 import json
+import math
 import re
 import unicodedata
 from bisect import bisect_right
@@ -153,7 +154,14 @@ def look_for(
     """Returns instructions to a model in a text and in hidden parts of its page, except those in `known`."""
     known = set() if known is None else known
     seen = InjectionReport(text)
-    found = _in_hidden(hidden, seen, known) if hidden else []
+    found: list[Unsafe] = []
+    if hidden:
+        # A tab of an article about models may be shown and hidden.
+        letters = _letters(seen.text) if seen.about is not None else ""
+        parts = (part for part in hidden if not letters or _letters(plain(part)) not in letters)
+        unseen = APART.join(part for part in parts if not _CAPTION.fullmatch(part))
+        found += [*hidden_in(unseen), *_new(InjectionReport(unseen), SUSPICIOUS, known)]
+        found = [located(one, "hidden text") for one in found]
     found += [located(one, where) for one in hidden_in(text)]
     enough = CLEAR if where == "content" else SUSPICIOUS
     visible = _new(seen, enough, known)
@@ -164,16 +172,6 @@ def look_for(
     if seen.too_many:
         found.append(located(TOO_MANY, where))
     return list({(one["text"], one["reason"]): one for one in found}.values())[:MOST]
-
-
-def _in_hidden(parts: Sequence[str], seen: "InjectionReport", known: set[str]) -> list[Unsafe]:
-    if seen.about is not None:
-        # A tab of an article about models may be shown and hidden.
-        letters = _letters(seen.text)
-        parts = [part for part in parts if _letters(plain(part)) not in letters]
-    text = APART.join(part for part in parts if not _CAPTION.fullmatch(part))
-    found = [*hidden_in(text), *_new(InjectionReport(text), SUSPICIOUS, known)]
-    return [located(one, "hidden text") for one in found]
 
 
 def _letters(text: str) -> str:
@@ -222,26 +220,22 @@ class InjectionReport:
 
     def clusters(self, enough: int) -> Iterator[list[InjectionHit]]:
         """Yields signs that stand together and weigh `enough`, without those that are examples."""
-        for cluster in self._all_clusters():
-            if sum(_weights(cluster)) >= enough:
-                bounds = cluster[0].start, max(hit.end for hit in cluster)
-                meant = [hit for hit in cluster if not self._excused(hit, *bounds)]
-                if sum(_weights(meant)) >= enough:
-                    yield meant
-
-    def _all_clusters(self) -> list[list[InjectionHit]]:
         hits, self.too_many = _hits(self.lower)
         if (letters := plain_letters(self.lower)) is not None:
             hits += _hits(letters)[0]
         clusters: list[list[InjectionHit]] = []
-        end = 0
+        end = -math.inf
         for hit in sorted(hits, key=lambda hit: hit.start):
-            if not clusters or hit.start > end + _TOGETHER:
+            if hit.start > end + _TOGETHER:
                 clusters.append([])
-                end = hit.end
             clusters[-1].append(hit)
             end = max(end, hit.end)
-        return clusters
+        for cluster in clusters:
+            if _weight(cluster) >= enough:
+                bounds = cluster[0].start, max(hit.end for hit in cluster)
+                meant = [hit for hit in cluster if not self._excused(hit, *bounds)]
+                if _weight(meant) >= enough:
+                    yield meant
 
     def _excused(self, hit: InjectionHit, start: int, end: int) -> bool:
         """Returns whether this is markup in code, or an example in a text that mentions models elsewhere, too."""
@@ -272,13 +266,13 @@ class InjectionReport:
         return Unsafe(text=text if len(text) <= _SHOWN else text[:_SHOWN] + "…", reason="; ".join(list(reasons)[:3]))
 
 
-def _weights(cluster: Sequence[InjectionHit]) -> Iterable[int]:
-    """Returns what each kind of sign adds: each markup name counts, and words of one kind count once."""
+def _weight(cluster: Sequence[InjectionHit]) -> int:
+    """Returns the weight of signs together: each markup name counts, and words of one kind count once."""
     best: dict[str, int] = {}
     for hit in cluster:
         key = hit.text if hit.sign.tag else hit.sign.reason
         best[key] = max(best.get(key, 0), hit.weight)
-    return best.values()
+    return sum(best.values())
 
 
 def _hits(lower: str) -> tuple[list[InjectionHit], bool]:
@@ -330,11 +324,11 @@ def without_hidden_instructions(markdown: str, concealed: Iterable[Place]) -> Ke
     suspicious = next(report.clusters(SUSPICIOUS), None) is not None
     if report.too_many:
         # Such a text is not content.
-        cuts = [(start + _markers(part), end) for (start, end), part in zip(places, parts, strict=True)]
-        return KeptText(_without(markdown, cuts), [located(TOO_MANY, "hidden text")], set())
+        cuts = [(start + _markers(part), end, NOTE) for (start, end), part in zip(places, parts, strict=True)]
+        return KeptText(applied(markdown, cuts), [located(TOO_MANY, "hidden text")], set())
     if not suspicious:
         return KeptText(markdown, [], set())
-    # A tab of an article about models may be shown and hidden.
+    # As above: such a tab may be shown, too.
     about = InjectionReport(markdown).about is not None
     report.about = (-1, -1) if about else None
     clusters = list(report.clusters(CLEAR if about else SUSPICIOUS))
@@ -352,9 +346,9 @@ def without_hidden_instructions(markdown: str, concealed: Iterable[Place]) -> Ke
             touched.setdefault(part, set()).add(line)
         around = edges[within[0][0]], edges[within[-1][0] + 1]
         found.append(located(report.described(cluster, around), "hidden text"))
-    cuts = [cut for part, those in touched.items() for cut in _cuts(places[part], parts[part], those)]
+    cuts = sorted((*cut, NOTE) for part, those in touched.items() for cut in _cuts(places[part], parts[part], those))
     words = {one for cluster in clusters for one in words_of(cluster)}
-    return KeptText(_without(markdown, sorted(cuts)), found[:MOST], words)
+    return KeptText(applied(markdown, cuts), found[:MOST], words)
 
 
 def _cuts(place: Place, part: str, lines: set[int]) -> Iterator[Place]:
@@ -380,7 +374,3 @@ def _markers(line: str) -> int:
     """Returns the length of the list and quote markers at the beginning of a line; they stay."""
     found = _MARKERS.match(line)
     return found.end() if found else 0
-
-
-def _without(markdown: str, cuts: Sequence[Place]) -> str:
-    return applied(markdown, ((start, end, NOTE) for start, end in cuts))

@@ -103,17 +103,14 @@ def _needed(text: str, run: re.Match[str], directions: bool) -> str:
     kept = ""
     for one in run[0][:_LOOKED_AT]:
         directs = one in _MARKS or "\u202a" <= one <= "\u202c" or "\u2066" <= one <= "\u2069"
-        selects = not kept and _selects(one, before, after)
+        # A variation selector needs something to select: an emoji or sign, a keycap, an ideograph.
+        selects = "\U000e0100" <= one <= "\U000e01ef" and _HAN.match(before) is not None
+        if "\ufe00" <= one <= "\ufe0f":
+            selects = after == "\u20e3" if before.isascii() else not before.isspace()
+        selects = selects and not kept
         if one not in kept and (selects or _joins(one, before, after) or (directions and directs)):
             kept += one
     return kept
-
-
-def _selects(one: str, before: str, after: str) -> bool:
-    """Returns whether a variation selector has something to select: an emoji or sign, a keycap, an ideograph."""
-    if "\ufe00" <= one <= "\ufe0f":
-        return after == "\u20e3" if before.isascii() else not before.isspace()
-    return "\U000e0100" <= one <= "\U000e01ef" and _HAN.match(before) is not None
 
 
 def _joins(one: str, before: str, after: str) -> bool:

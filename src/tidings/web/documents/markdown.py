@@ -27,6 +27,7 @@ _QUOTE = re.compile(r" {0,3}>")
 _META = re.compile(r" {0,3}\[[^\[\]]{1,200}\]:[ \t]*+\S|[ \t]*+<!--")
 _LINK = re.compile(r"!?\[([^\[\]]{0,500})\]\([^()\s]{0,2000}\)")
 _EMPHASIS = re.compile(r"\\([\\`*_\[\]])|\*{1,3}|`{1,2}")
+_INDENTS = ("  ", "\t")  # Those of what belongs to an item above.
 _FRONT_MATTER = 200  # The longest front matter, in lines.
 _HEADING_LINES = 3  # The longest underlined heading, in lines; more is a paragraph above a rule.
 
@@ -42,14 +43,11 @@ class BlockSpan(NamedTuple):
 
 def blocks_of(content: str) -> list[BlockSpan]:
     """Returns the blocks of `content` in their order."""
-    return list(_blocks(content))
-
-
-def _blocks(content: str) -> Iterator[BlockSpan]:
     # Lines end at a line feed alone: other line ends that Python knows stay within.
     lines = content.split("\n")
-    at = start = count = 0
-    while at < len(lines) and count < MOST:
+    found: list[BlockSpan] = []
+    at = start = 0
+    while at < len(lines) and len(found) < MOST:
         if _blank(lines[at]):
             start += len(lines[at]) + 1
             at += 1
@@ -57,12 +55,12 @@ def _blocks(content: str) -> Iterator[BlockSpan]:
         kind, level, end = _block(lines, at)
         length = sum(map(len, lines[at:end])) + end - at
         if kind is not None:
-            count += 1
-            yield _span(content, start, start + length, kind, level)
+            found.append(_span(content, start, start + length, kind, level))
         start += length
         at = end
     if not content[start:].isspace() and start < len(content):
-        yield _span(content, start, len(content), "paragraph", 0)
+        found.append(_span(content, start, len(content), "paragraph", 0))
+    return found
 
 
 def heading_text(block: str) -> str:
@@ -84,10 +82,6 @@ def _plain(text: str) -> str:
 
 def _blank(line: str) -> bool:
     return not line or line.isspace()
-
-
-def _indented(line: str) -> bool:
-    return line.startswith(("  ", "\t"))
 
 
 def _span(content: str, start: int, end: int, kind: BlockKind, level: int) -> BlockSpan:
@@ -183,7 +177,7 @@ def _behind_list(lines: Sequence[str], at: int) -> int:
             end += 1
             continue
         item = _ITEM.match(line) is not None and not _is_rule(line)
-        if not item and not _indented(line) and (after_blank or _interrupts(lines, end)):
+        if not item and not line.startswith(_INDENTS) and (after_blank or _interrupts(lines, end)):
             return end
         fence = _fence(line)
         end = _behind_fence(lines, end, fence) if fence else end + 1
@@ -214,7 +208,7 @@ def _interrupts(lines: Sequence[str], at: int) -> bool:
     item = _ITEM.match(line)
     return bool(
         _level(line)
-        or (_fence(line) and not _indented(line))
+        or (_fence(line) and not line.startswith(_INDENTS))
         or _QUOTE.match(line)
         or _is_rule(line)
         # A number at the beginning of a line is a list only if it counts from one.

@@ -80,15 +80,13 @@ def sentences_of(content: str, blocks: Sequence[BlockSpan], sections: Sections) 
     for number, block in enumerate(blocks):
         if block.kind in {"heading", "meta"}:
             continue
-        match block.kind:
-            case "paragraph" | "quote":
-                units = _sentences(content, block.start, block.end)
-            case "list":
-                units = _items(content, block)
-            case "table":
-                units = ((start, end) for start, end in _lines(content, block) if content[start:end].strip("|-: \t"))
-            case _:
-                units = iter([(block.start, block.end)])
+        units: Iterable[tuple[int, int]] = [(block.start, block.end)]
+        if block.kind in {"paragraph", "quote"}:
+            units = _sentences(content, block)
+        elif block.kind == "list":
+            units = _items(content, block)
+        elif block.kind == "table":
+            units = ((start, end) for start, end in _lines(content, block) if content[start:end].strip("|-: \t"))
         section = sections.at(block.start)
         for rank, (start, end) in enumerate(units):
             yield Sentence(start, end, block.kind, section, number, rank)
@@ -111,12 +109,13 @@ def _items(content: str, block: BlockSpan) -> Iterator[tuple[int, int]]:
     yield from _trimmed(content, first, block.end)
 
 
-def _sentences(content: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    for found in _END.finditer(content, start, end):
-        if found.end() < end and not _goes_on(content, found):
+def _sentences(content: str, block: BlockSpan) -> Iterator[tuple[int, int]]:
+    start = block.start
+    for found in _END.finditer(content, start, block.end):
+        if found.end() < block.end and not _goes_on(content, found):
             yield from _trimmed(content, start, found.end())
             start = found.end()
-    yield from _trimmed(content, start, end)
+    yield from _trimmed(content, start, block.end)
 
 
 def _goes_on(content: str, end: re.Match[str]) -> bool:
@@ -173,29 +172,30 @@ class Salience:
         self, content: str, sentences: Sequence[Sentence], about: str = "", preserve: Iterable[str] = ()
     ) -> None:
         self.terms = [frozenset(terms(content[one.start : one.end])) for one in sentences]
-        shared = _shared(self.terms, frozenset(terms(about)))
+        asked = frozenset(terms(about))
+        # Words count that recur, not those that occur once or everywhere.
+        counts = Counter(word for words in self.terms for word in words)
+        weights = {
+            word: (0.1 + math.log(count) * (1 - count / len(sentences)) ** 3) * (1.5 if word in asked else 1.0)
+            for word, count in counts.items()
+        }
+        # Long sentences share more words without saying more.
+        shared = [
+            sum(weights[word] for word in words) / (len(words) + 8) if len(words) > 3 else 0.0 for words in self.terms
+        ]
         most = max(shared, default=0.0) or 1.0
         preserved = [PRESERVED[name] for name in preserve]
         self.scores = [
             score / most + self._place(number, one, len(sentences)) + _kept(content[one.start : one.end], preserved)
             for number, (one, score) in enumerate(zip(sentences, shared, strict=True))
         ]
+        self.best = sorted(range(len(sentences)), key=lambda number: -self.scores[number])  # The best score first.
 
     def _place(self, number: int, one: Sentence, count: int) -> float:
         early = 0.3 / (1 + 20 * number / count)
         first = 0.15 if one.rank == 0 and one.kind == "paragraph" else 0.0
         few = 0.5 if len(self.terms[number]) <= 3 else 0.0
         return early + first - few - (0.5 if one.kind in {"code", "table"} else 0.0)
-
-
-def _shared(sentences: Sequence[frozenset[str]], about: frozenset[str]) -> list[float]:
-    """Returns how much each sentence says: words count that recur, not those that occur once or everywhere."""
-    counts = Counter(word for words in sentences for word in words)
-    weights = {word: 0.1 + math.log(count) * (1 - count / len(sentences)) ** 3 for word, count in counts.items()}
-    totals = (sum(weights[word] * (1.5 if word in about else 1.0) for word in words) for words in sentences)
-    # Long sentences share more words without saying more.
-    pairs = zip(sentences, totals, strict=True)
-    return [total / (len(words) + 8) if len(words) > 3 else 0.0 for words, total in pairs]
 
 
 def _kept(text: str, preserved: Sequence[re.Pattern[str]]) -> float:
