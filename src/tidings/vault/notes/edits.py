@@ -59,6 +59,27 @@ class ReplaceText:
     replace: str
     all: bool = False
 
+    def changes(self, text: str) -> list[TextChange]:
+        if not self.find:
+            raise EditRefused("The text to find is empty. Give the text to replace, or use append to add to the note.")
+        # A line ending in the text to find matches any: callers do not see which one a note has.
+        pattern = r"\r?\n".join(map(re.escape, NEWLINE.split(self.find)))
+        found = [match.span() for match in islice(re.finditer(pattern, text), _MOST_PLACES + 1)]
+        if not found:
+            first = max(NEWLINE.split(self.find[:10_000]), key=len).strip()
+            lines = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}
+            near = closest(first, lines, key=lambda line: line[:120])
+            hint = f"The nearest is line {lines[near[0]]}: {quoted(near[0])}." if near else "Read the note again."
+            raise EditRefused(f"The text {quoted(self.find)} does not occur. {hint}")
+        if len(found) > _MOST_PLACES:
+            raise EditRefused(f"The text occurs more than {_MOST_PLACES:,} times. Give more of what surrounds it.")
+        if len(found) > 1 and not self.all:
+            where = sections.named_lines(sections.line_of(text, start) for start, _ in found[:50])
+            cure = "Give more of what surrounds it, or set all=true."
+            raise EditRefused(f"The text occurs {len(found)} times ({where}). {cure}")
+        new = with_newlines(self.replace, own_newline(text))
+        return [TextChange(start, end, new) for start, end in found]
+
 
 @dataclass(frozen=True, slots=True)
 class ReplaceSection:
@@ -69,6 +90,9 @@ class ReplaceSection:
     mode: sections.Mode = "replace"
     create: bool = False  # Add the heading if it does not exist.
 
+    def changes(self, text: str) -> list[TextChange]:
+        return [sections.section_change(text, self.heading, self.content, self.mode, create=self.create)]
+
 
 @dataclass(frozen=True, slots=True)
 class ReplaceBlock:
@@ -77,6 +101,21 @@ class ReplaceBlock:
     id: str
     content: str
 
+    def changes(self, text: str) -> list[TextChange]:
+        found = sections.find_block(text, self.id)
+        content = re.sub(rf"\s\^{re.escape(found.id)}\s*\Z", "", self.content, flags=re.IGNORECASE).strip("\r\n")
+        if not content.strip():
+            cure = "Give its new text, or replace the text and its id to remove both."
+            raise EditRefused(f"A block cannot be empty. {cure}")
+        content = with_newlines(content, own_newline(text))
+        mark = _MARK.match(text, found.start, found.end)
+        whole = "\n" in text[found.end : text.find(f"^{found.id}", found.end)]  # Its id is on a separate line.
+        if found.start == found.end:
+            content += " "
+        elif mark and not whole and not _MARK.match(content):
+            content = mark[0] + content
+        return [TextChange(found.start, found.end, content)]
+
 
 @dataclass(frozen=True, slots=True)
 class SetProperty:
@@ -84,6 +123,15 @@ class SetProperty:
 
     key: str
     value: Any
+
+    def changes(self, text: str) -> list[TextChange]:
+        try:
+            after = remove_property(text, self.key) if self.value is None else set_property(text, self.key, self.value)
+        except ValueError as error:
+            raise EditRefused(str(error)) from error
+        start = common_start(text, after)
+        end = common_end(text, after, min(len(text), len(after)) - start)
+        return [TextChange(start, len(text) - end, after[start : len(after) - end])] if text != after else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,131 +142,60 @@ class ReplaceLines:
     last: int
     content: str
 
+    def place(self, starts: Sequence[int]) -> tuple[int, int]:
+        """Returns where its lines are in the text that was read, by the `line_starts` of that text."""
+        if 1 <= self.first <= self.last < len(starts):
+            return starts[self.first - 1], starts[self.last]
+        raise EditRefused(f"There is no {self}: the note had {len(starts) - 1} lines when it was read.")
+
+    def change(self, text: str, start: int, end: int) -> TextChange:
+        newline = own_newline(text)
+        content = with_newlines(self.content, newline)
+        if not content:
+            # If the last line had no ending, the one before it has none then, either.
+            last = end == len(text) and not text.endswith("\n")
+            return TextChange(sections.before_ending(text, start) if last else start, end, "")
+        ending = re.search(r"\r?\n\Z", text[max(end - 2, start) : end])
+        return TextChange(start, end, content.removesuffix(newline) + (ending[0] if ending else ""))
+
+    def __str__(self) -> str:
+        return f"line {self.first}" if self.first == self.last else f"range of lines {self.first} to {self.last}"
+
 
 Edit = ReplaceText | ReplaceSection | ReplaceBlock | SetProperty | ReplaceLines
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
     """Returns the text with all the edits made, or raises `EditRefused`."""
-    places = _Places(text, edits)
-    now = text
+    now, done = text, list[list[TextChange]]()
+    starts = sections.line_starts(text) if any(isinstance(edit, ReplaceLines) for edit in edits) else []
     for at, edit in enumerate(edits):
         try:
-            changes = [places.change(at, edit, now)] if isinstance(edit, ReplaceLines) else _changes(now, edit)
-            _check_size(now, changes)
+            done.append(_changes(now, edit, starts, done))
         except EditRefused as refusal:
             if len(edits) == 1:
                 raise
             raise EditRefused(f"Edit {at + 1} of {len(edits)}: {refusal} None of the edits was made.") from refusal
-        now = applied(now, changes)
-        places.move(changes)
+        now = applied(now, done[-1])
     return now
 
 
-def _check_size(text: str, changes: Sequence[TextChange]) -> None:
-    """Refuses changes that would make a text too large, before it is made."""
+def _changes(text: str, edit: Edit, starts: Sequence[int], done: Sequence[Sequence[TextChange]]) -> list[TextChange]:
+    """Returns the changes of an edit, after those before it. `starts` are the lines of the text that was read."""
+    if isinstance(edit, ReplaceLines):
+        start, end = edit.place(starts)
+        for earlier in done:
+            if any(change.end > start and change.start < end for change in earlier):
+                cure = "Leave it to one of them, or edit by text."
+                raise EditRefused(f"An edit before this one has changed {edit}. {cure}")
+            shift = sum(len(each.text) - (each.end - each.start) for each in earlier if each.end <= start)
+            start, end = start + shift, end + shift
+        changes = [edit.change(text, start, end)]
+    else:
+        changes = edit.changes(text)
     size = len(text) + sum(len(change.text) - (change.end - change.start) for change in changes)
-    if size > max(LARGEST_TEXT, len(text)):
-        allowed = f"{LARGEST_TEXT:,} are allowed. Write several notes."
-        raise EditRefused(f"The text would have {size:,} characters, and {allowed}")
-
-
-def _changes(text: str, edit: ReplaceText | ReplaceSection | ReplaceBlock | SetProperty) -> list[TextChange]:
-    match edit:
-        case ReplaceText():
-            return _replace_text(text, edit)
-        case ReplaceSection():
-            return [sections.section_change(text, edit.heading, edit.content, edit.mode, create=edit.create)]
-        case ReplaceBlock():
-            return [_replace_block(text, edit)]
-        case SetProperty():
-            return _change_property(text, edit)
-
-
-def _replace_text(text: str, edit: ReplaceText) -> list[TextChange]:
-    if not edit.find:
-        raise EditRefused("The text to find is empty. Give the text to replace, or use append to add to the note.")
-    # A line ending in the text to find matches any: callers do not see which one a note has.
-    pattern = r"\r?\n".join(map(re.escape, NEWLINE.split(edit.find)))
-    found = [match.span() for match in islice(re.finditer(pattern, text), _MOST_PLACES + 1)]
-    if not found:
-        first = max(NEWLINE.split(edit.find[:10_000]), key=len).strip()
-        lines = {line.strip()[:120]: number for number, line in enumerate(NEWLINE.split(text, 2_000)[:2_000], 1)}
-        near = closest(first, lines, key=lambda line: line[:120])
-        hint = f"The nearest is line {lines[near[0]]}: {quoted(near[0])}." if near else "Read the note again."
-        raise EditRefused(f"The text {quoted(edit.find)} does not occur. {hint}")
-    if len(found) > _MOST_PLACES:
-        raise EditRefused(f"The text occurs more than {_MOST_PLACES:,} times. Give more of what surrounds it.")
-    if len(found) > 1 and not edit.all:
-        where = sections.named_lines(sections.line_of(text, start) for start, _ in found[:50])
-        cure = "Give more of what surrounds it, or set all=true."
-        raise EditRefused(f"The text occurs {len(found)} times ({where}). {cure}")
-    new = with_newlines(edit.replace, own_newline(text))
-    return [TextChange(start, end, new) for start, end in found]
-
-
-def _replace_block(text: str, edit: ReplaceBlock) -> TextChange:
-    found = sections.find_block(text, edit.id)
-    content = re.sub(rf"\s\^{re.escape(found.id)}\s*\Z", "", edit.content, flags=re.IGNORECASE).strip("\r\n")
-    if not content.strip():
-        raise EditRefused("A block cannot be empty. Give its new text, or replace the text and its id to remove both.")
-    content = with_newlines(content, own_newline(text))
-    if found.start == found.end:
-        return TextChange(found.start, found.end, content + " ")
-    mark = _MARK.match(text, found.start, found.end)
-    whole = "\n" in text[found.end : text.find(f"^{found.id}", found.end)]  # Its id is on a separate line.
-    if mark and not whole and not _MARK.match(content):
-        content = mark[0] + content
-    return TextChange(found.start, found.end, content)
-
-
-def _change_property(before: str, edit: SetProperty) -> list[TextChange]:
-    try:
-        removed = edit.value is None
-        after = remove_property(before, edit.key) if removed else set_property(before, edit.key, edit.value)
-    except ValueError as error:
-        raise EditRefused(str(error)) from error
-    if before == after:
-        return []
-    start = common_start(before, after)
-    end = common_end(before, after, min(len(before), len(after)) - start)
-    return [TextChange(start, len(before) - end, after[start : len(after) - end])]
-
-
-class _Places:
-    """The current positions of the lines that edits name, while the edits before them are made."""
-
-    def __init__(self, text: str, edits: Sequence[Edit]) -> None:
-        self._ranges: dict[int, tuple[int, int] | None] = {}
-        named = [(at, edit) for at, edit in enumerate(edits) if isinstance(edit, ReplaceLines)]
-        starts = sections.line_starts(text) if named else [0]
-        self._count = len(starts) - 1
-        for at, edit in named:
-            if 1 <= edit.first <= edit.last <= self._count:
-                self._ranges[at] = starts[edit.first - 1], starts[edit.last]
-
-    def change(self, at: int, edit: ReplaceLines, now: str) -> TextChange:
-        one = edit.first == edit.last
-        which = f"line {edit.first}" if one else f"range of lines {edit.first} to {edit.last}"
-        if at not in self._ranges:
-            raise EditRefused(f"There is no {which}: the note had {self._count} lines when it was read.")
-        place = self._ranges.pop(at)
-        if place is None:
-            raise EditRefused(f"An edit before this one has changed {which}. Leave it to one of them, or edit by text.")
-        start, end = place
-        newline = own_newline(now)
-        content = with_newlines(edit.content, newline)
-        if not content:
-            # If the last line had no ending, the one before it has none then, either.
-            last = end == len(now) and not now.endswith("\n")
-            return TextChange(sections.before_ending(now, start) if last else start, end, "")
-        ending = re.search(r"\r?\n\Z", now[max(end - 2, start) : end])
-        return TextChange(start, end, content.removesuffix(newline) + (ending[0] if ending else ""))
-
-    def move(self, changes: Sequence[TextChange]) -> None:
-        for at, place in self._ranges.items():
-            if place is not None:
-                start, end = place
-                cut = any(change.end > start and change.start < end for change in changes)
-                shift = sum(len(each.text) - (each.end - each.start) for each in changes if each.end <= start)
-                self._ranges[at] = None if cut else (start + shift, end + shift)
+    if size > max(LARGEST_TEXT, len(text)):  # Before such a text is made.
+        raise EditRefused(
+            f"The text would have {size:,} characters, and {LARGEST_TEXT:,} are allowed. Write several notes."
+        )
+    return changes

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from tidings._kit.suggest import closest
-from tidings._kit.text import applied, joined, quoted
+from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.text import applied, listed, quoted
 from tidings.vault.notes import parse
 from tidings.vault.notes.model import Heading, NoteBlock, TextChange, key
 
 NEWLINE = re.compile(r"\r?\n")
-_MOST_NAMED = 12  # Lines or names in a message.
 _MARKED_HEADING = re.compile(r"\s*(#{1,6})\s+(\S.*)")
 _SAMPLED_HEADINGS = 40  # Headings that show a note's style.
 
@@ -48,11 +47,8 @@ class TextSpan(NamedTuple):
 class _BlankLines(NamedTuple):
     """The style of a note: whether its headings have blank lines after and before them."""
 
-    after: bool
-    before: bool
-
-
-_USUAL_BLANKS = _BlankLines(after=False, before=True)
+    after: bool = False
+    before: bool = True
 
 
 def section(text: str, heading: str) -> NotePart:
@@ -83,8 +79,8 @@ def find_section(text: str, heading: str, headings: Sequence[Heading] | None = N
     headings = parse.parse(text, "").headings if headings is None else headings
     found = matching(headings, heading)
     if not found:
-        hint = _hint([one.text for one in headings], heading.rpartition("#")[2].strip()) or "The note has no headings."
-        raise EditRefused(f"There is no heading {quoted(heading)}. {hint}")
+        hint = _hint([one.text for one in headings], heading.rpartition("#")[2].strip()) or " The note has no headings."
+        raise EditRefused(f"There is no heading {quoted(heading)}.{hint}")
     if len(found) > 1:
         last, parent = headings[found[-1]], _parents(headings)[found[-1]]
         such = f"{'#' * last.level} {last.text}" if parent is None else f"{headings[parent].text}#{last.text}"
@@ -100,9 +96,9 @@ def span_of(text: str, headings: Sequence[Heading], at: int) -> TextSpan:
     """Returns the section of one of a note's headings."""
     heading = headings[at]
     later = (other.start for other in islice(headings, at + 1, None) if other.level <= heading.level)
-    body = _line_end(text, heading.start)
-    if not text[heading.start : body].lstrip(" ").startswith("#"):
-        body = _line_end(text, body)  # It is underlined.
+    body = text.find("\n", heading.start) + 1 or len(text)
+    if not text[heading.start : body].lstrip(" ").startswith("#"):  # It is underlined.
+        body = text.find("\n", body) + 1 or len(text)
     return TextSpan(heading, body, next(later, len(text)))
 
 
@@ -132,15 +128,14 @@ def find_block(text: str, id: str) -> NoteBlock:  # noqa: A002 - Obsidian's word
     if found:
         where = named_lines(one.line for one in found)
         raise EditRefused(f"There are {len(found)} blocks {quoted(id)} ({where}). Give each its own id first.")
-    hint = _hint([f"^{one.id}" for one in blocks], wanted) or "The note has none."
-    raise EditRefused(f"There is no block {quoted(id)}. {hint}")
+    hint = _hint([f"^{one.id}" for one in blocks], wanted) or " The note has none."
+    raise EditRefused(f"There is no block {quoted(id)}.{hint}")
 
 
 def named_lines(numbers: Iterable[int]) -> str:
     """Returns line numbers for a message."""
     shown = list(map(str, numbers))
-    more = f", and {len(shown) - _MOST_NAMED} more" if len(shown) > _MOST_NAMED else ""
-    return f"line{'s' if len(shown) > 1 else ''} {', '.join(shown[:_MOST_NAMED])}{more}"
+    return f"line{'s' if len(shown) > 1 else ''} {listed(shown)}"
 
 
 def _part(text: str, start: int, end: int) -> NotePart:
@@ -149,20 +144,14 @@ def _part(text: str, start: int, end: int) -> NotePart:
     return NotePart(text[start:end], first, max(line_of(text, end) - ended, first))
 
 
-def _line_end(text: str, start: int) -> int:
-    return text.find("\n", start) + 1 or len(text)
-
-
 def _stands(at: int, names: Sequence[str], texts: Sequence[str], parents: Sequence[int | None]) -> bool:
     """Returns whether the heading at `at` is below headings with the other names, in this order."""
-    above = parents[at]
-    for name in reversed(names[:-1]):
-        while above is not None and texts[above] != name:
-            above = parents[above]
-        if above is None:
-            return False
+    left, above = list(names[:-1]), parents[at]
+    while left and above is not None:
+        if texts[above] == left[-1]:
+            left.pop()
         above = parents[above]
-    return True
+    return not left
 
 
 def _parents(headings: Sequence[Heading]) -> list[int | None]:
@@ -181,13 +170,11 @@ def _letters(text: str) -> str:
     return re.sub(r"\W+", " ", key(text)).strip()
 
 
-def _hint(names: Sequence[str], wanted: str) -> str:
+def _hint(names: Iterable[str], wanted: str) -> str:
     """Returns a sentence with the closest names, or else with the first ones; empty if there are none."""
     distinct = list(dict.fromkeys(names))
-    if near := closest(wanted, distinct, most=3, key=key, among=500):
-        return f"Did you mean {joined(list(map(quoted, near)), 'or')}?"
-    more = ", …" if len(distinct) > _MOST_NAMED else ""
-    return f"There are: {', '.join(map(quoted, distinct[:_MOST_NAMED]))}{more}." if distinct else ""
+    near = did_you_mean(wanted, distinct, most=3, key=key, among=500, show=quoted)
+    return near or (there_are(map(quoted, distinct)) if distinct else "")
 
 
 def own_newline(text: str) -> str:
@@ -211,13 +198,12 @@ def append(text: str, content: str) -> str:
 
 def prepend(text: str, content: str) -> str:
     """Returns the text with lines added at its beginning, after the properties."""
-    return applied(text, [_added(text, (parse.parse(text, "").body_start, len(text)), content, "prepend")])
+    span = parse.parse(text, "").body_start, len(text)
+    return applied(text, [_added(text, span, content, "prepend", _BlankLines())])
 
 
 def section_change(text: str, heading: str, content: str, mode: Mode, *, create: bool = False) -> TextChange:
     """Returns the change that replaces the text under a heading, or adds to it; see `edits.ReplaceSection`."""
-    if mode not in {"replace", "append", "prepend"}:
-        raise EditRefused(f"There is no mode {mode!r}. Give 'replace', 'append' or 'prepend'.")
     headings = parse.parse(text, "").headings
     if create and not matching(headings, heading):
         return _new_section(text, headings, heading, content)
@@ -226,30 +212,22 @@ def section_change(text: str, heading: str, content: str, mode: Mode, *, create:
     return _added(text, (span.body, span.end), content, mode, _blank_lines(text, headings))
 
 
-def _added(
-    text: str, span: tuple[int, int], content: str, mode: Mode, blanks: _BlankLines = _USUAL_BLANKS
-) -> TextChange:
+def _added(text: str, span: tuple[int, int], content: str, mode: Mode, blanks: _BlankLines) -> TextChange:
     """Returns the change of the text in a span of whole lines; the blank lines around it stay."""
-    newline = own_newline(text)
-    start, end = span
+    newline, (start, end) = own_newline(text), span
     lead, core, tail = _around(text[start:end])
+    inner, outer = start + len(lead), end - len(tail)
     content = with_newlines(content, newline)
+    if not core:
+        return _filled(text, span, content.strip("\r\n"), blanks)
     # Without the line endings at its ends, except where they separate the content from the text beside it.
     if mode == "append":
         content = content.rstrip("\r\n")
-    elif mode == "prepend":
-        content = content.lstrip("\r\n").removesuffix(newline)
-    else:
-        content = content.strip("\r\n")
-    if not core:
-        return _filled(text, span, content.strip("\r\n"), blanks)
-    inner = start + len(lead)
-    outer = end - len(tail)
-    if mode == "append":
         return TextChange(outer, outer, newline + content if content else "")
     if mode == "prepend":
+        content = content.lstrip("\r\n").removesuffix(newline)
         return TextChange(inner, inner, content + newline if content else "")
-    if content:
+    if content := content.strip("\r\n"):
         return TextChange(inner, outer, content)
     ending = NEWLINE.match(tail)
     return TextChange(start if tail else before_ending(text, start), outer + (ending.end() if ending else 0), "")
@@ -257,16 +235,13 @@ def _added(
 
 def _filled(text: str, span: tuple[int, int], content: str, blanks: _BlankLines) -> TextChange:
     """Returns the change that puts text where there were only blank lines, or nothing."""
-    newline = own_newline(text)
-    start, end = span
+    newline, (start, end) = own_newline(text), span
     blank = text[start:end]
+    after = newline if start and blanks.after else ""
     if not content:
         return TextChange(start, start, "")
-    after = newline if start and blanks.after else ""
-    if end < len(text):
-        # Another heading follows: the blank lines stay, before that heading.
-        blank = blank or (newline if blanks.before else "")
-        return TextChange(start, end, after + content + newline + blank)
+    if end < len(text):  # Another heading follows: the blank lines stay, before that heading.
+        return TextChange(start, end, after + content + newline + (blank or (newline if blanks.before else "")))
     if blank:
         return TextChange(end, end, content + newline if blank.endswith("\n") else newline + content)
     if start and not text.endswith("\n", 0, start):
@@ -279,21 +254,18 @@ def _new_section(text: str, headings: Sequence[Heading], heading: str, content: 
     *parents, name = [part.strip() for part in (marked[2] if marked else heading).split("#")]
     if not name or NEWLINE.search(name):
         raise EditRefused(f"{heading!r} cannot be a heading. Give one line of text.")
-    newline = own_newline(text)
     if parents:
         parent = find_section(text, "#".join(parents), headings)
-        level, start, end = min(parent.heading.level + 1, 6), parent.body, parent.end
+        level, span = min(parent.heading.level + 1, 6), (parent.body, parent.end)
     else:
         levels = {heading.level for heading in headings}
-        level = min(levels - {1}, default=2) if 1 in levels else min(levels, default=2)
-        start, end = 0, len(text)
+        level, span = min(levels - {1} if 1 in levels else levels, default=2), (0, len(text))
     level = len(marked[1]) if marked else level
-    made = f"{'#' * level} {name}"
+    newline, blanks = own_newline(text), _blank_lines(text, headings)
     content = with_newlines(_without_heading(content, Heading(level, name, 0, 0)), newline).strip("\r\n")
-    blanks = _blank_lines(text, headings)
-    lines = [made, *([""] if blanks.after else []), *([content] if content else [])]
-    before = newline if blanks.before and text[:end].strip() else ""
-    return _added(text, (start, end), before + newline.join(lines), "append", blanks._replace(after=False))
+    lines = [f"{'#' * level} {name}", *([""] if blanks.after else []), *([content] if content else [])]
+    before = newline if blanks.before and text[: span[1]].strip() else ""
+    return _added(text, span, before + newline.join(lines), "append", blanks._replace(after=False))
 
 
 def _blank_lines(text: str, headings: Sequence[Heading]) -> _BlankLines:
@@ -310,22 +282,20 @@ def _blank_lines(text: str, headings: Sequence[Heading]) -> _BlankLines:
 
 def _without_heading(content: str, heading: Heading) -> str:
     """The content alone: who read a section with its heading writes it back with it."""
-    lines = NEWLINE.split(content.lstrip(), maxsplit=1)
-    match = re.fullmatch(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*", lines[0])
-    if match and len(match[1]) == heading.level and match[2].strip() == heading.text.strip():
-        return lines[1] if len(lines) > 1 else ""
-    return content
+    first, *rest = NEWLINE.split(content.lstrip(), maxsplit=1)
+    match = re.fullmatch(r"(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*", first)
+    same = match and len(match[1]) == heading.level and match[2].strip() == heading.text.strip()
+    return "".join(rest) if same else content
 
 
 def _around(body: str) -> tuple[str, str, str]:
     """Splits lines into the blank ones before the text, the text without its last line ending, and the rest."""
-    lead = re.match(r"(?:[ \t]*\r?\n)*", body)
-    rest = body[lead.end() if lead else 0 :]
-    core = rest.rstrip(" \t\r\n")
+    lead = body[: body.rfind("\n", 0, len(body) - len(body.lstrip(" \t\r\n"))) + 1]
+    rest = body[len(lead) :]
     # Spaces at the end of a line of text belong to it: two of them are a line break.
-    spaces = re.match(r"[ \t]*", rest[len(core) :]) if core else None
-    core += spaces[0] if spaces else ""
-    return (lead[0] if lead else ""), core, rest[len(core) :]
+    core = len(rest.rstrip(" \t\r\n"))
+    core = core and len(rest) - len(rest[core:].lstrip(" \t"))
+    return lead, rest[:core], rest[core:]
 
 
 def before_ending(text: str, start: int) -> int:
