@@ -88,10 +88,8 @@ def mask(text: str) -> tuple[str, list[Span]]:
 
 
 def _filled(text: str, spans: list[Span]) -> str:
-    fillers = (
-        (start, end, "\n".join([FILLER * len(line) for line in text[start:end].split("\n")])) for start, end in spans
-    )
-    return applied(text, fillers)
+    lines = ([FILLER * len(line) for line in text[start:end].split("\n")] for start, end in spans)
+    return applied(text, [(*span, "\n".join(some)) for span, some in zip(spans, lines, strict=True)])
 
 
 def _indented(text: str) -> list[Span]:
@@ -128,7 +126,7 @@ class _Scan:
         self._content = -1
         self._content_line = -1
         self._lacking: dict[str, int] = {}
-        self._open = {"`": self._code, "~": self._code, "$": self._math, "%": self._comment, "<": self._html}
+        self._open = {"`": self._code, "~": self._code, "$": self._pair, "%": self._pair, "<": self._html}
 
     def run(self) -> None:
         text, position = self.text, 0
@@ -180,35 +178,23 @@ class _Scan:
             positions.pop()
         return positions[-1] + length if positions else 0
 
-    def _math(self, start: int, opener: str) -> int:
-        if opener == "$$":
-            return self._pair(start, "$$")
-        if self.text[start + 1 : start + 2].isspace():
+    def _pair(self, start: int, opener: str) -> int:
+        """Returns the end of mathematics or of a comment: anywhere for a block, else in the same paragraph."""
+        if opener == "$" and self.text[start + 1 : start + 2].isspace():
             return 0
-        return self._closed("$", start + 1, self._end_of_paragraph(start))
-
-    def _comment(self, start: int, opener: str) -> int:
-        end = self._pair(start, opener)
-        return len(self.text) if not end and self._begins_line(start) else end
-
-    def _pair(self, start: int, mark: str) -> int:
-        """Returns the end of the next such mark: anywhere for a block; within a line, in the same paragraph."""
-        end = len(self.text) if self._begins_line(start) else self._end_of_paragraph(start)
-        return self._closed(mark, start + 2, end)
+        block = opener != "$" and self._begins_line(start)
+        end = self._closed(opener, start + len(opener), len(self.text) if block else self._end_of_paragraph(start))
+        return len(self.text) if block and not end and opener == "%%" else end
 
     def _closed(self, mark: str, start: int, end: int) -> int:
         """Returns the end of the first such mark; 0 if there is none, which is remembered."""
         if self._lacking.get(mark, -1) >= end:
             return 0
-        if mark == "$":
-            found = _MATH_END.search(self.text, start, end)
-            closing = found.start() if found else -1
-        else:
-            closing = self.text.find(mark, start, end)
+        found = _MATH_END.search(self.text, start, end) if mark == "$" else None
+        closing = self.text.find(mark, start, end) if mark != "$" else found.start() if found else -1
         if closing < 0:
             self._lacking[mark] = end
-            return 0
-        return closing + len(mark)
+        return closing + len(mark) if closing >= 0 else 0
 
     def _html(self, start: int, opener: str) -> int:  # noqa: PLR0911 - one for each kind of block
         text = self.text
@@ -235,11 +221,9 @@ class _Scan:
 
     def _begins_line(self, position: int) -> bool:
         """Returns whether only marks of quotes and lists precede `position` on its line."""
-        newline = self.text.rfind("\n", self._line_seen, position)
+        self._line = self.text.rfind("\n", self._line_seen, position) + 1 or self._line
         self._line_seen = position
-        if newline >= 0:
-            self._line = newline + 1
-        if self._content_line != self._line or self._content < 0:
+        if self._content_line != self._line:
             found = _CONTAINERS.match(self.text, self._line)
             self._content, self._content_line = (found.end() if found else self._line), self._line
         return self._content == position
@@ -251,12 +235,10 @@ class _Scan:
         return self._paragraph_end
 
     def _end_of_line(self, position: int) -> int:
-        newline = self.text.find("\n", position)
-        return len(self.text) if newline < 0 else newline
+        return self.text.find("\n", position) % (len(self.text) + 1)  # -1 is the end of the text.
 
     def _before_blank_line(self, position: int) -> int:
-        found = _BLANK_LINE.search(self.text, position)
-        return len(self.text) if found is None else found.start()
+        return found.start() if (found := _BLANK_LINE.search(self.text, position)) else len(self.text)
 
 
 def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -> list[NoteBlock]:

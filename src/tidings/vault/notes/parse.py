@@ -140,12 +140,9 @@ def wiki_link(
 def _tag_name(page: str, start: int, name: str, last: int) -> str | None:
     """Returns the tag at `start`, or None if there is none. `last` is the end of the tag before it."""
     before = page[start - 1]
-    if not before.isspace():
-        if not _may_follow(page, start, last):
-            return None
-        if before == "_":
-            name = name.rstrip("_")
-    name = name.rstrip("/")
+    if not before.isspace() and not _may_follow(page, start, last):
+        return None
+    name = (name.rstrip("_") if before == "_" else name).rstrip("/")
     return None if not name or (name.isascii() and name.isdigit()) else name
 
 
@@ -193,19 +190,9 @@ def parse(text: str, name: str) -> Note:
         aliases = tuple(filter(None, names))
         if "[[" in block.text:
             links = [*_property_links(properties, text, block), *links]
-    return Note(
-        title=title[:-3] if title[-3:].lower() == ".md" else title,
-        properties=properties,
-        body_start=start,
-        tags=tuple(tags),
-        aliases=aliases,
-        headings=tuple(headings),
-        blocks=tuple(blocks),
-        links=tuple(links),
-        tasks=tuple(tasks),
-        words=len(body.split()),
-        problem=problem,
-    )
+    title = title[:-3] if title[-3:].lower() == ".md" else title
+    some = tuple(tags), aliases, tuple(headings), tuple(blocks), tuple(links), tuple(tasks)
+    return Note(title, properties, start, *some, len(body.split()), problem)
 
 
 def _lines(page: str, text: str, shift: int, line: int) -> tuple[list[Heading], list[NoteTask]]:
@@ -288,18 +275,12 @@ def _property_links(properties: dict[str, Any], text: str, block: Frontmatter) -
 def _unescaped(written: str, quote: str) -> str:
     if quote == "'":
         return written.replace("''", "'")
-    if quote == '"' and "\\" in written:
-        return _ESCAPE.sub(r"\1", written)
-    return written
+    return _ESCAPE.sub(r"\1", written) if quote == '"' else written
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        if "[[" in value:
-            yield value
-    elif isinstance(value, dict):
-        for inner in cast("dict[str, Any]", value).values():
-            yield from _texts(inner)
-    elif isinstance(value, list):
-        for inner in cast("list[Any]", value):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in cast("dict[str, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value):
             yield from _texts(inner)

@@ -7,6 +7,7 @@ property: a value that is not YAML is the text as it is written, and a line that
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -53,10 +54,7 @@ def scalar(text: str) -> Any:
         return text
     if _INTEGER.fullmatch(text):
         return int(text, 0) if text[1:2] in ("o", "x") else int(text)
-    if _FLOAT.fullmatch(text):
-        number = float(text)
-        return text if number in (float("inf"), float("-inf")) else number
-    return text
+    return float(text) if _FLOAT.fullmatch(text) and math.isfinite(float(text)) else text
 
 
 class Frontmatter(NamedTuple):
@@ -88,7 +86,13 @@ def load(block: Frontmatter) -> tuple[dict[str, Any], str | None]:
     if block.kind == "json":
         with suppress(ValueError, RecursionError):
             return json.loads(block.text, parse_constant=_refuse, object_pairs_hook=_unique), None
-    return _load_yaml(block.text)
+    reader = _PropertyReader()
+    try:
+        properties = reader.properties(compose(block.text))
+    except _UNREADABLE as error:
+        return _Salvage(block.text).properties, _explained(error, block.text)
+    twice = reader.twice and _problem(reader.twice.start_mark.line, f"'{key_name(reader.twice)}' occurs twice")
+    return properties, twice
 
 
 class _Loader(_Base):
@@ -135,17 +139,6 @@ def _check_depth(text: str) -> None:
                 raise PropertiesUnreadable(event, "too many levels")
         elif isinstance(event, CollectionEndEvent):
             depth -= 1
-
-
-def _load_yaml(text: str) -> tuple[dict[str, Any], str | None]:
-    reader = _PropertyReader()
-    try:
-        properties = reader.properties(compose(text))
-    except _UNREADABLE as error:
-        return _Salvage(text).properties, _explained(error, text)
-    if reader.twice is not None:
-        return properties, _problem(reader.twice.start_mark.line, f"'{key_name(reader.twice)}' occurs twice")
-    return properties, None
 
 
 _UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)
@@ -217,11 +210,11 @@ def _mended(line: str) -> str:
     found = _VALUE_LINE.match(line)
     if found is None or not found[2] or not _is_value(line):
         return line
-    try:
+    value = json.dumps(found[2].partition(" #")[0].rstrip())
+    with suppress(*_UNREADABLE):
         compose(f"x: {found[2]}")
-    except _UNREADABLE:
-        return found[1].expandtabs(2) + json.dumps(found[2].partition(" #")[0].rstrip())
-    return found[1].expandtabs(2) + found[2]
+        value = found[2]
+    return found[1].expandtabs(2) + value
 
 
 class _PropertyReader:
@@ -236,16 +229,7 @@ class _PropertyReader:
             return {}
         if not isinstance(root, MappingNode):
             raise PropertiesUnreadable(root, "properties are lines of 'name: value'")
-        return self.mapping(root)
-
-    def mapping(self, node: MappingNode) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for key, value in cast("list[tuple[Node, Node]]", node.value):
-            name = key_name(key)
-            if name in result:
-                self.twice = self.twice or key
-            result[name] = self.value(value)
-        return result
+        return self.value(root)
 
     def value(self, node: Node) -> Any:
         self._count += 1
@@ -255,7 +239,13 @@ class _PropertyReader:
             return scalar(node.value) if node.tag == "plain" or node.tag.endswith(_TYPED) else node.value
         if isinstance(node, SequenceNode):
             return [self.value(item) for item in cast("list[Node]", node.value)]
-        return self.mapping(cast("MappingNode", node))
+        result: dict[str, Any] = {}
+        for key, value in cast("list[tuple[Node, Node]]", node.value):
+            name = key_name(key)
+            if name in result:
+                self.twice = self.twice or key
+            result[name] = self.value(value)
+        return result
 
 
 def key_name(node: Node, depth: int = 0) -> str:

@@ -51,13 +51,13 @@ def places(text: str, root: MappingNode) -> dict[str, YamlSpan]:
 def _place(text: str, key: Node, value: Node) -> YamlSpan:
     colon = _COLON.match(text, key.end_mark.index)
     after = colon.end() if colon else cast("int", key.end_mark.index)
+    span, node = (_begin(value), end_of(text, value)), value
     if _begin(value) < after:
         alias = _ALIAS.match(text, after)
-        start, end = alias.span(1) if alias else (after, after)
-        return YamlSpan(_begin(key), after, start, end, None)
-    if isinstance(value, ScalarNode) and _begin(value) == value.end_mark.index:
-        return YamlSpan(_begin(key), after, after, after, value)
-    return YamlSpan(_begin(key), after, _begin(value), end_of(text, value), value)
+        span, node = alias.span(1) if alias else (after, after), None
+    elif isinstance(value, ScalarNode) and _begin(value) == value.end_mark.index:
+        span = after, after
+    return YamlSpan(_begin(key), after, *span, node)
 
 
 def end_of(text: str, node: Node) -> int:
@@ -90,10 +90,8 @@ def _end_of_literal(text: str, node: ScalarNode) -> int:
 def _without_comments(text: str, start: int, end: int, indent: int) -> int:
     """Returns `end` without the empty lines before it, and without comments that are indented less than `indent`."""
     lines = text[start:end].split("\n")
-    while len(lines) > 1:
-        line = lines[-1]
-        bare = line.strip()
-        if bare and not (bare.startswith("#") and len(line) - len(line.lstrip(" ")) < indent):
+    while len(lines) > 1 and (bare := lines[-1].lstrip(" ")).strip()[:1] in ("", "#"):
+        if bare.strip() and len(lines[-1]) - len(bare) >= indent:
             break
         lines.pop()
     return start + len("\n".join(lines).rstrip())
@@ -144,9 +142,8 @@ def flow_text(value: Any, quote: str | None = None) -> str:
 
 def mapping_text(properties: Mapping[str, Any], indent: str, step: str = "  ") -> str:
     """Writes lines of `name: value`."""
-    return "".join(
-        f"{indent}{scalar_text(name)}:{after_colon(properties[name], indent, step)}\n" for name in properties
-    )
+    named = properties.items()
+    return "".join(f"{indent}{scalar_text(name)}:{after_colon(value, indent, step)}\n" for name, value in named)
 
 
 def after_colon(value: Any, indent: str, step: str = "  ", quote: str | None = None) -> str:
@@ -157,7 +154,7 @@ def after_colon(value: Any, indent: str, step: str = "  ", quote: str | None = N
         return "".join(f"\n{indent}{step}- {item_text(item)}" for item in cast("list[Any]", value))
     if isinstance(value, dict) and value:
         return "\n" + mapping_text(cast("dict[str, Any]", value), indent + "  ").removesuffix("\n")
-    return " " + (flow_text(value) if isinstance(value, list | dict) else scalar_text(value, quote))
+    return " " + item_text(value, quote)
 
 
 def item_text(value: Any, quote: str | None = None) -> str:
@@ -191,11 +188,8 @@ def set_property(text: str, key: str, value: Any) -> str:
 def remove_property(text: str, key: str) -> str:
     """Returns the note without the property, if it has it. Raises `BadProperties` if another one depends on it."""
     block = split(text)
-    if block.kind is None:
-        return text
-    editor = _Editor(block)
-    name = editor.name(key)
-    if name is None:
+    editor = _Editor(block) if block.kind else None
+    if editor is None or (name := editor.name(key)) is None:
         return text
     others = {other: value for other, value in editor.properties.items() if other != name}
     return editor.apply(text, others, lambda: editor.removed(name))
@@ -235,9 +229,8 @@ class _Editor:
         self._indent = "" if first is None else self._text[self._line(first.key) : first.key]
 
     def name(self, key: str) -> str | None:
-        if key in self.properties:
-            return key
-        return next((name for name in self.properties if name.casefold() == key.casefold()), None)
+        alike = (name for name in self.properties if name.casefold() == key.casefold())
+        return key if key in self.properties else next(alike, None)
 
     def apply(self, text: str, wanted: dict[str, Any], change: Callable[[], TextChange]) -> str:
         """Returns the note with the `wanted` properties, by a change of the block."""
@@ -246,18 +239,14 @@ class _Editor:
         written = lines.text.replace("\n", _newline(text))
         return _checked(text[:start] + written + text[end:], _dumped(wanted))
 
-    def written(self, name: str, value: Any) -> TextChange:
-        if name in self.properties:
-            return self.replaced(name, value)
-        end = len(self._text)
-        return TextChange(end, end, mapping_text({name: value}, self._indent, self._step()))
-
     def removed(self, name: str) -> TextChange:
         place = self._places[name]
-        newline = self._text.find("\n", place.end)
-        return TextChange(self._line(place.key), len(self._text) if newline < 0 else newline + 1, "")
+        return TextChange(self._line(place.key), self._text.find("\n", place.end) + 1 or len(self._text), "")
 
-    def replaced(self, name: str, value: Any) -> TextChange:
+    def written(self, name: str, value: Any) -> TextChange:
+        if name not in self.properties:
+            end = len(self._text)
+            return TextChange(end, end, mapping_text({name: value}, self._indent, self._step()))
         place, old = self._places[name], self.properties[name]
         node = place.node
         if isinstance(value, list) and value and isinstance(old, list) and isinstance(node, SequenceNode) and old:
