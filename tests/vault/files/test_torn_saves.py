@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.vault.files.editors import CONSTANT, editor, whole
-from tidings.vault.files import disk, folders, saves
+from tidings.vault.files import content, disk, folders, saves
 from tidings.vault.files.outcomes import Conflict, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.saves import FileLease
@@ -143,9 +143,9 @@ def test_a_note_whose_name_is_taken_away_before_it_is_replaced_is_looked_at_agai
 ) -> None:
     (tmp_path / "a.md").write_text("one\n")
     with folders.OpenFolder(tmp_path, ()) as folder:
-        seen = folder.stat("a.md")
+        before = content.decode(b"one\n", folder.stat("a.md"))
         folder.rename("a.md", folder, "a.md~")
-        assert not folders.replace(folder, "a.md", b"two\n", seen, b"one\n", hidden=".new", in_place=in_place)
+        assert not folders.replace(folder, "a.md", b"two\n", before, hidden=".new", in_place=in_place)
     assert [each.name for each in tmp_path.iterdir()] == ["a.md~"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidings.vault.files.content import Texts
-from tidings.vault.files.outcomes import BadVersion, Conflict
+from tidings.vault.files.outcomes import Conflict, WriteRefused
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.notes.edits import ReplaceText
@@ -115,7 +115,7 @@ def test_what_cannot_be_a_version_is_called_so(root: Path, writer: VaultWriter, 
         lambda: writer.append("new.md", "x", if_match=text),
     ):
         with pytest.raises(
-            BadVersion, match=re.escape(f"{text[:80]!r} is not a version") + ".*`read`, `info`"
+            WriteRefused, match=re.escape(f"{text[:80]!r} is not a version") + ".*`read`, `info`"
         ) as refusal:
             attempt()
         assert len(str(refusal.value)) < 400

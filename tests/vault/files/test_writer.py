@@ -46,9 +46,10 @@ def test_a_note_is_created_with_its_folders_and_read_again(root: Path, writer: V
     assert (root / "a/b/Plan.md").read_bytes() == b"# Plan\n"
     assert (written.path, written.touched, written.created) == ("a/b/Plan.md", ("a/b/Plan.md",), True)
     content = writer.read("a/b/Plan.md")
-    assert (content.text, content.version, content.size) == ("# Plan\n", written.version, 7)
+    assert (content.text, content.version, len(content.data)) == ("# Plan\n", written.version, 7)
     assert content.version == version_of(b"# Plan\n")
-    assert content.mtime == (root / "a/b/Plan.md").stat().st_mtime
+    assert content.seen
+    assert content.seen.st_mtime == (root / "a/b/Plan.md").stat().st_mtime
     assert not [path for path in root.rglob("*") if path.name.startswith(".")]
 
 

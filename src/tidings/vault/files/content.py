@@ -5,9 +5,9 @@ A version is a hash of the bytes: two files with the same bytes have the same ve
 """
 
 import codecs
+import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Literal
@@ -33,14 +33,14 @@ class FileContent:
     """The content of a file."""
 
     text: str  # With its own line endings, without the byte order mark. Invalid bytes are `\ufffd`.
+    data: bytes
     version: str
     encoding: Encoding
-    size: int
-    mtime: float  # In seconds since 1970.
-    problem: str | None = None  # The reason why its text cannot be edited.
+    problem: str | None  # The reason why its text cannot be edited.
+    seen: os.stat_result | None  # The state of the file when it was read.
 
 
-def decode(data: bytes, *, mtime: float = 0.0) -> FileContent:
+def decode(data: bytes, seen: os.stat_result | None = None) -> FileContent:
     """Returns the content of a file with these bytes."""
     encoding: Encoding = next(name for name, mark in _MARKS.items() if data.startswith(mark))
     codec, plain = _CODECS.get(encoding, encoding), data[len(_MARKS[encoding]) :]
@@ -50,7 +50,7 @@ def decode(data: bytes, *, mtime: float = 0.0) -> FileContent:
     except UnicodeDecodeError as error:
         text = plain.decode(codec, errors="replace")
         problem = f"it is not valid {encoding.upper()} (at byte {error.start + len(_MARKS[encoding])})"
-    return FileContent(text, version_of(data), encoding, len(data), mtime, problem)
+    return FileContent(text, data, version_of(data), encoding, problem, seen)
 
 
 def encode(text: str, encoding: Encoding = "utf-8") -> bytes:
@@ -67,7 +67,7 @@ def with_endings_of(before: str, text: str) -> str:
     if "\n" not in before:
         return text
     newline = own_newline(before)
-    old, new = list(_lines(before)), list(_lines(text))
+    old, new = _lines(before), _lines(text)
     endings = [newline if ending else "" for _, ending in new]
     most = min(len(old), len(new))
     for step in (1, -1):
@@ -79,13 +79,10 @@ def with_endings_of(before: str, text: str) -> str:
     return "".join(line + ending for (line, _), ending in zip(new, endings, strict=True))
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    start = 0
-    for match in re.finditer(r"\r?\n", text):
-        yield text[start : match.start()], match[0]
-        start = match.end()
-    if start < len(text):
-        yield text[start:], ""
+def _lines(text: str) -> list[tuple[str, str]]:
+    """Returns each line and its ending."""
+    parts = [*re.split(r"(\r?\n)", text), ""]
+    return [line for line in zip(parts[::2], parts[1::2], strict=True) if any(line)]
 
 
 class Texts:
@@ -111,4 +108,4 @@ class Texts:
         """Returns the text of a version, or None if it is not known, or no longer."""
         with self._lock:
             data = self._kept.get(version)
-        return None if data is None else data.decode(errors="surrogatepass")
+        return data if data is None else data.decode(errors="surrogatepass")

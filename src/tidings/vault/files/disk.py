@@ -129,15 +129,13 @@ class Disk:
     def read(self, path: str) -> FileContent:
         """Returns the content of a file. Raises `BadPath`, `NotThere`, `FileTooLarge` or `WriteFailed`."""
         place = self.place(path)
-        content = None
         with explained(path, "read"), suppress(FileNotFoundError), place.enter() as folder:
-            content = self.look(folder, place)[0]
-            if content is None:
-                folder.lock()  # Where names cannot be exchanged, a writer leaves the name free for a moment.
-                content = self._look_again(folder, place)[0]
-        if content is None:
-            raise outcomes.NotThere(f"There is no file {path!r}. Check the spelling.")
-        return content
+            if content := self.look(folder, place):
+                return content
+            folder.lock()  # Where names cannot be exchanged, a writer leaves the name free for a moment.
+            if content := self._look_again(folder, place):
+                return content
+        raise outcomes.NotThere(f"There is no file {path!r}. Check the spelling.")
 
     def at(self, path: str) -> OpenedFile:
         """Returns a place that the journal names: without links, and perhaps hidden. Raises `BadPath`."""
@@ -159,9 +157,7 @@ class Disk:
         with ExitStack() as stack:
             here = stack.enter_context(place.enter())
             there = here if to.folder == place.folder else stack.enter_context(to.enter(create=True))
-            for folder in sorted(
-                {here, there}, key=lambda folder: folder.place
-            ):  # Two programs lock in the same order.
+            for folder in sorted({here, there}, key=lambda each: each.place):  # Two programs lock in the same order.
                 folder.lock()
             if check is not None:
                 check(here)
@@ -180,10 +176,10 @@ class Disk:
             return
 
         def make(now: FileContent | None) -> bytes:
-            expected = None if step.before is None else version_of(step.before)
             # It has its new content already if it is another name of a file that was changed (a hard link).
-            if (now.version if now else None) not in (expected, version_of(step.after)):
-                raise outcomes.Conflict(step.path, str(expected), now.version if now else None)
+            if (now and now.data) not in (step.before, step.after):
+                expected = None if step.before is None else version_of(step.before)
+                raise outcomes.Conflict(step.path, str(expected), now and now.version)
             return step.after
 
         self.change(place, make, operation)
@@ -208,8 +204,8 @@ class Disk:
         text = _updated(path, before, update)
         if text == before.text:
             return None
-        old, new = encode(before.text, before.encoding), encode(text, before.encoding)
-        return PlannedEdit(path, before, Step(real or self.place(path).real, before=old, after=new), update)
+        step = Step(real or self.place(path).real, before=before.data, after=encode(text, before.encoding))
+        return PlannedEdit(path, before, step, update)
 
     def change(self, place: OpenedFile, make: Make, operation: Operation) -> FileWritten:
         """Gives a file a new text, while the place is held (see `one`). Raises `FileTooLarge` or `WriteFailed`."""
@@ -234,13 +230,13 @@ class Disk:
     def _attempt(
         self, folder: OpenFolder, place: OpenedFile, make: Make, operation: Operation, attempt: int
     ) -> FileWritten | None:
-        before, seen, raw = self.look(folder, place, writing=True)
+        before = self.look(folder, place, writing=True)
         try:
             text = make(before)
         except (outcomes.NotThere, outcomes.Conflict):
             if before is not None:
                 raise
-            before, seen, raw = self._look_again(folder, place, writing=True)
+            before = self._look_again(folder, place, writing=True)
             text = make(before)
         if isinstance(text, bytes):
             data, text = text, decode(text).text
@@ -252,37 +248,31 @@ class Disk:
         version, old = version_of(data), before.text if before else ""
         if before is not None and before.version == version:
             return FileWritten(place.path, version, (), before=old, text=text)
-        linked = seen is not None and seen.st_nlink > 1
+        linked = before is not None and before.seen is not None and before.seen.st_nlink > 1
         # A program that saves all the time leaves no room for anything else.
-        in_place = (linked and attempt < _ATTEMPTS_LINKED) or (not linked and attempt >= _ATTEMPTS_EXCHANGING)
-        operation.intend(Step(place.real, before=None if before is None else raw, after=data))
-        if not replace(folder, place.name, data, seen, raw, hidden=operation.hidden(place.real), in_place=in_place):
+        in_place = attempt < _ATTEMPTS_LINKED if linked else attempt >= _ATTEMPTS_EXCHANGING
+        operation.intend(Step(place.real, before=before and before.data, after=data))
+        if not replace(folder, place.name, data, before, hidden=operation.hidden(place.real), in_place=in_place):
             return None
         touched = tuple(dict.fromkeys((place.path, place.real)))
         cut = linked and not in_place
         return FileWritten(place.path, version, touched, created=before is None, cut=cut, before=old, text=text)
 
-    def look(
-        self, folder: OpenFolder, place: OpenedFile, *, writing: bool = False
-    ) -> tuple[FileContent | None, os.stat_result | None, bytes]:
-        """Returns the content of a file in an open folder, its state and its bytes; None if it does not exist."""
+    def look(self, folder: OpenFolder, place: OpenedFile, *, writing: bool = False) -> FileContent | None:
+        """Returns the content of a file in an open folder; None if it does not exist."""
         try:
-            data, seen = folder.read(place.name, LARGEST_READ, seconds=_PATIENCE, writing=writing)
+            return decode(*folder.read(place.name, LARGEST_READ, seconds=_PATIENCE, writing=writing))
         except FileNotFoundError:
-            return None, None, b""
+            return None
         except OverflowError as error:
             size = f"{error.args[0]:,} bytes. At most {LARGEST_READ:,} are read."
             raise outcomes.FileTooLarge(f"{place.path!r} has {size}") from None
-        return decode(data, mtime=seen.st_mtime), seen, data
 
-    def _look_again(
-        self, folder: OpenFolder, place: OpenedFile, *, writing: bool = False
-    ) -> tuple[FileContent | None, os.stat_result | None, bytes]:
+    def _look_again(self, folder: OpenFolder, place: OpenedFile, *, writing: bool = False) -> FileContent | None:
         """Looks for a missing file until its folder is quiet: some editors take the name away before they save."""
         while True:
             quiet = abs(time.time() - folder.changed_at()) > _QUIET_FOLDER
-            found = self.look(folder, place, writing=writing)
-            if quiet or found[0] is not None:
+            if (found := self.look(folder, place, writing=writing)) or quiet:
                 return found
             time.sleep(_PAUSE)
 
@@ -301,27 +291,26 @@ def is_same(here: OpenFolder, name: str, there: OpenFolder, to: str) -> bool:
 def check_version(
     texts: Texts, path: str, if_match: str, now: FileContent | None, edit: Callable[[str], str] | None = None
 ) -> None:
-    """Raises `BadVersion`; or `Conflict`, with what `edit` would do, unless `now` is the version `if_match`."""
+    """Raises `Conflict`, with what `edit` would do, unless `now` is the version `if_match`."""
     if not if_match or (now is not None and now.version == if_match):
         return
     if not re.fullmatch("[0-9a-f]{16}", if_match):
         rule = "a version has 16 digits, 0 to 9 and a to f"
         cure = "Give the version that `read`, `info` or a write of the note returned, or leave out if_match."
-        raise outcomes.BadVersion(f"{if_match[:80]!r} is not a version: {rule}. {cure}")
+        raise outcomes.WriteRefused(f"{if_match[:80]!r} is not a version: {rule}. {cure}")
     if now is None:
         raise outcomes.Conflict(path, if_match, None)
-    read = texts.get(if_match)
-    if read is not None:
+    details = f"The text of version {if_match} is no longer known. "
+    if (read := texts.get(if_match)) is not None:
         details = f"What changed since you read it:\n{diff(read, now.text, path) or 'Only its encoding.'}"
     else:
-        shown = f"This is the current text:\n{now.text}" if len(now.text) <= _SHORT_TEXT else "Read it again."
-        details = f"The text of version {if_match} is no longer known. {shown}"
+        details += f"This is the current text:\n{now.text}" if len(now.text) <= _SHORT_TEXT else "Read it again."
     if edit:
         try:
             changes = diff(now.text, edit(now.text), path)
         except ValueError as error:  # A change that was meant for another text need not fit this one.
-            effect = f"Your change does not fit the current text: {error}"
+            details += f"\nYour change does not fit the current text: {error}"
         else:
             effect = f"What your change would do now:\n{changes}" if changes else "It already says what you wanted."
-        details += f"\n{effect}"
+            details += f"\n{effect}"
     raise outcomes.Conflict(path, if_match, now.version, "" if now.problem else details)

@@ -23,6 +23,7 @@ from typing import Self
 
 from tidings._kit.files import READING, Locked, same_state, wait_for_lock, write_synced
 from tidings._kit.text import quoted
+from tidings.vault.files.content import FileContent
 from tidings.vault.files.paths import BadPath
 from tidings.vault.files.saves import (
     EXCHANGE,
@@ -152,27 +153,21 @@ def _became_a_link(name: str) -> BadPath:
 
 
 def replace(
-    folder: OpenFolder,
-    name: str,
-    data: bytes,
-    seen: os.stat_result | None,
-    before: bytes,
-    *,
-    hidden: str,
-    in_place: bool = False,
+    folder: OpenFolder, name: str, data: bytes, before: FileContent | None, *, hidden: str, in_place: bool = False
 ) -> bool:
-    """Writes a file if it is still as it was `seen` (None: it did not exist). Returns whether it was.
+    """Writes a file if it is still as it was `before` (None: it did not exist). Returns whether it was.
 
-    `in_place` keeps the file and changes its content `before`, for one with several names (hard links). `hidden` is the
-    name of the temporary file.
+    `in_place` keeps the file and changes its content, for one with several names (hard links). `hidden` is the name of
+    the temporary file.
     """
+    seen = before and before.seen
     # The system would allow to replace a file that may not be written.
     if seen is not None and not (os.access(folder.at(name), os.W_OK, dir_fd=folder.fd) and seen.st_mode & 0o222):
         if not same_state(folder.stat(name), seen):
             return False  # Another program has just taken the name away.
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-    if seen is not None and in_place:
-        return _overwrite(folder, name, data, seen, before)
+    if before is not None and seen is not None and in_place:
+        return _overwrite(folder, name, data, seen, before.data)
     try:
         descriptor = folder.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         if seen is not None:
@@ -298,11 +293,7 @@ def _copy_attributes(folder: OpenFolder, descriptor: int, name: str, seen: os.st
         with suppress(OSError):
             os.chmod(descriptor, stat.S_IMODE(seen.st_mode))
     if hasattr(os, "listxattr"):
-        with suppress(OSError):
-            source = folder.open(name, READING)
-            try:
-                for attribute in os.listxattr(source):
-                    with suppress(OSError):
-                        os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
-            finally:
-                os.close(source)
+        with suppress(OSError), os.fdopen(folder.open(name, READING), "rb", buffering=0) as source:
+            for attribute in os.listxattr(source.fileno()):
+                with suppress(OSError):
+                    os.setxattr(descriptor, attribute, os.getxattr(source.fileno(), attribute))

@@ -265,7 +265,7 @@ def _check_match(disk: Disk, place: OpenedFile, if_match: str, folder: OpenFolde
         return
     if (found := folder.stat(place.name)) is not None and stat.S_ISDIR(found.st_mode):
         raise outcomes.NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
-    check_version(disk.texts, place.path, if_match, disk.look(folder, place)[0])
+    check_version(disk.texts, place.path, if_match, disk.look(folder, place))
 
 
 def _files_in(disk: Disk, place: OpenedFile) -> list[str]:

@@ -5,7 +5,6 @@ it; whenever one is raised, nothing was changed.
 
     WriteRefused (a ValueError)
     ├── Conflict        it is not the version that the caller has read
-    ├── BadVersion      the given text cannot be a version
     ├── AlreadyThere    the name is taken, and was not to be replaced
     ├── NotThere        nothing has this name
     ├── NotText         it cannot be read as text, so its text cannot be edited
@@ -114,10 +113,6 @@ class Conflict(WriteRefused):
         elif details:
             cure = f"Nothing was done. Look at the differences, then try again with if_match='{actual}'.\n{details}"
         super().__init__(f"{what} {cure}")
-
-
-class BadVersion(WriteRefused):
-    """The given text cannot be a version."""
 
 
 class AlreadyThere(WriteRefused):

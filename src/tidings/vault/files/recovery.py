@@ -114,11 +114,9 @@ def _clear(disk: Disk, place: OpenedFile, step: Step, operation: Operation) -> N
 
 def _content(disk: Disk, path: str) -> bytes | None:
     place = disk.at(path)
-    try:
-        with place.enter() as folder:
-            return disk.look(folder, place)[2] if folder.stat(place.name) else None
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    with suppress(FileNotFoundError, NotADirectoryError), place.enter() as folder:
+        return content.data if (content := disk.look(folder, place)) else None
+    return None
 
 
 def _exists(disk: Disk, path: str) -> os.stat_result | None:

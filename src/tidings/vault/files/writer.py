@@ -15,16 +15,7 @@ from tidings.vault.files.content import FileContent, Texts, with_endings_of
 from tidings.vault.files.disk import Disk, Make, PlannedEdit, check_version
 from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.moving import References, delete, move
-from tidings.vault.files.outcomes import (
-    FileDeleted,
-    FileMoved,
-    FileWritten,
-    NotText,
-    NotThere,
-    Retagged,
-    Skipped,
-    Undone,
-)
+from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, Skipped, Undone
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.recovery import recover, undo
 from tidings.vault.notes import parse
@@ -39,9 +30,9 @@ class VaultWriter:
     """Reads and writes the files of a vault.
 
     Every method that writes raises `BadPath` for a path that is not in the vault, `Conflict` if `if_match` is not the
-    current version, `BadVersion` if it cannot be one, `ReadOnly`, `FileTooLarge`, and `WriteFailed` for what the system
-    does not allow. After any of them everything is as it was. `texts` are what callers have read elsewhere, so that a
-    conflict can show what has changed since.
+    current version, `WriteRefused` if it cannot be one, `ReadOnly`, `FileTooLarge`, and `WriteFailed` for what the
+    system does not allow. After any of them everything is as it was. `texts` are what callers have read elsewhere, so
+    that a conflict can show what has changed since.
     """
 
     def __init__(
@@ -178,11 +169,13 @@ class VaultWriter:
             check_version(self._disk.texts, path, if_match, before, edit)
             if before is None:
                 if not create:
-                    raise NotThere(f"There is no file {path!r}. Check the spelling, or allow it to be created.")
+                    raise outcomes.NotThere(
+                        f"There is no file {path!r}. Check the spelling, or allow it to be created."
+                    )
                 return edit("")
             if before.problem:
                 cure = "Save it as UTF-8 in an editor, or write all of it."
-                raise NotText(f"{path!r} cannot be edited: {before.problem}. {cure}")
+                raise outcomes.NotText(f"{path!r} cannot be edited: {before.problem}. {cure}")
             return edit(before.text)
 
         return self._write(path, make, did, creating=create)
