@@ -8,8 +8,7 @@ import pytest
 from tidings.vault.files.paths import Vault
 from tidings.vault.index import scan
 from tidings.vault.index.read_file import LARGEST, Missed, WalkedFile, read_file
-from tidings.vault.index.scan import index_pool, read_all, tasks_of
-from tidings.vault.index.walk import FolderWalk
+from tidings.vault.index.scan import FolderWalk, index_pool, read_all, tasks_of
 from tidings.vault.notes.model import IndexEntry, Stamp
 
 Item = IndexEntry | Missed
@@ -20,7 +19,7 @@ def tasks(tmp_path: Path) -> list[list[WalkedFile]]:
     for number in range(20):
         (tmp_path / f"{number}.md").write_text(f"---\nn: {number}\n---\n#tag{number} [[{number + 1}]]")
     vault = Vault([tmp_path])
-    (task,) = tasks_of(sorted(FolderWalk(vault).everything()))
+    (task,) = tasks_of(sorted(FolderWalk(vault).files()))
     return [[job] for job in task]
 
 
@@ -55,7 +54,7 @@ def test_much_is_read_by_processes_that_are_gone_when_reading_is_given_up(
     monkeypatch.setattr(scan, "MANY_FILES", len(tasks) - 1)
     vault = Vault([tmp_path])
     before = set(psutil.Process().children())
-    batches = read_all(vault, list(FolderWalk(vault).everything()))
+    batches = read_all(vault, list(FolderWalk(vault).files()))
     batch = next(batches)
     batches.close()
     assert {entry.path for entry in batch.entries} == {task[0].path for task in tasks}
@@ -77,7 +76,7 @@ def test_a_file_over_the_limit_is_not_worth_a_process_and_a_large_one_is_never_r
 
     monkeypatch.setattr("tidings.vault.index.read_file.read_file", read)
     vault = Vault([tmp_path])
-    (batch,) = read_all(vault, list(FolderWalk(vault).everything()))
+    (batch,) = read_all(vault, list(FolderWalk(vault).files()))
     found = {entry.path: entry for entry in batch.entries}
     assert sorted(read_here) == ["huge.md", "small.md"]
     assert found["large.md"].hash

@@ -17,8 +17,7 @@ from tidings.vault.files.saves import FileLease
 from tidings.vault.index import scan
 from tidings.vault.index.index import Index
 from tidings.vault.index.read_file import make_entry, read_file
-from tidings.vault.index.scan import look, plan, read_all
-from tidings.vault.index.walk import FolderWalk, VaultAway
+from tidings.vault.index.scan import FolderWalk, VaultAway, look, plan, read_all
 from tidings.vault.notes import parse
 from tidings.vault.notes.model import IndexEntry
 
@@ -51,7 +50,7 @@ def put(place: Path, content: str | bytes = "") -> Path:
 
 
 def paths(vault: Vault) -> list[str]:
-    return sorted(seen.path for seen in FolderWalk(vault).everything())
+    return sorted(seen.path for seen in FolderWalk(vault).files())
 
 
 def entry(vault: Vault, path: str) -> IndexEntry:
@@ -88,7 +87,7 @@ def test_files_of_all_kinds_are_seen_and_nothing_hidden_or_excluded(root: Path) 
         "Old/i.md",
     ):
         put(root / path)
-    found = {seen.path: seen.kind for seen in FolderWalk(Vault([root], exclude=["Old"])).everything()}
+    found = {seen.path: seen.kind for seen in FolderWalk(Vault([root], exclude=["Old"])).files()}
     assert found == {
         "a.md": "note",
         "B/c.MD": "note",
@@ -161,7 +160,7 @@ def test_a_name_that_is_no_text_is_left_out_and_told(
 
 def test_what_is_no_file_is_not_opened(root: Path, vault: Vault, index: Index) -> None:
     place = put(root / "pipe.md")
-    seen = list(FolderWalk(vault).everything())
+    seen = list(FolderWalk(vault).files())
     place.unlink()
     os.mkfifo(place)
     assert build(vault, index) == []
@@ -242,7 +241,7 @@ def test_a_vault_that_is_not_there_is_away_and_the_index_keeps_what_it_knows(
 def test_a_vault_that_vanishes_while_it_is_walked_through_is_away(root: Path, vault: Vault) -> None:
     put(root / "a.md")
     put(root / "B/c.md")
-    seen = FolderWalk(vault).everything()
+    seen = FolderWalk(vault).files()
     next(seen)
     shutil.rmtree(root)
     with pytest.raises(VaultAway):
@@ -252,7 +251,7 @@ def test_a_vault_that_vanishes_while_it_is_walked_through_is_away(root: Path, va
 def test_a_vault_that_is_replaced_while_it_is_walked_through_is_away(root: Path, vault: Vault) -> None:
     put(root / "a.md")
     put(root / "B/c.md")
-    seen = FolderWalk(vault).everything()
+    seen = FolderWalk(vault).files()
     next(seen)
     root.rename(root.with_name("elsewhere"))
     root.mkdir()
@@ -285,7 +284,7 @@ def test_a_vault_that_was_emptied_is_empty(root: Path, vault: Vault, index: Inde
 
 def test_files_that_vanish_with_their_vault_while_they_are_read_are_not_gone(root: Path, vault: Vault) -> None:
     put(root / "a.md")
-    seen = list(FolderWalk(vault).everything())
+    seen = list(FolderWalk(vault).files())
     shutil.rmtree(root)
     with pytest.raises(VaultAway):
         list(read_all(vault, seen))
@@ -299,7 +298,7 @@ def test_a_vault_that_is_replaced_while_it_is_read_is_away(
     root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(root / "a.md")
-    seen = list(FolderWalk(vault).everything())
+    seen = list(FolderWalk(vault).files())
     original = os.open
 
     def replacing(*arguments: Any) -> int:
@@ -402,7 +401,7 @@ def test_batches_are_small_first_and_never_hold_much_text(
     monkeypatch.setattr(scan, "_BATCH_CHARACTERS", 1000)
     for number in range(400):
         put(root / f"{number:03}.md", "x" * (600 if number < 100 else 1))
-    sizes = [len(batch.entries) for batch in read_all(vault, sorted(FolderWalk(vault).everything()))]
+    sizes = [len(batch.entries) for batch in read_all(vault, sorted(FolderWalk(vault).files()))]
     assert sizes == [50, 50, 300]
 
 
@@ -504,7 +503,7 @@ def test_a_file_that_cannot_be_read_is_gone_or_left_for_later(
     root: Path, vault: Vault, monkeypatch: pytest.MonkeyPatch, number: int, why: str
 ) -> None:
     place = put(root / "a.md", "text")
-    (seen,) = FolderWalk(vault).everything()
+    (seen,) = FolderWalk(vault).files()
     fail_for(monkeypatch, "open", place, number)
     (batch,) = read_all(vault, [seen])
     assert (batch.gone, batch.unsettled) == ((["a.md"], []) if why == "gone" else ([], ["a.md"]))
@@ -563,7 +562,7 @@ def test_a_file_that_was_emptied_is_read_again_before_it_counts(root: Path, vaul
 
 def test_a_file_replaced_by_a_link_out_of_the_vault_is_not_read(root: Path, vault: Vault) -> None:
     place = put(root / "a.md", "mine")
-    (seen,) = FolderWalk(vault).everything()
+    (seen,) = FolderWalk(vault).files()
     place.unlink()
     place.symlink_to(put(root.parent / "secret.md", "secret"))
     (batch,) = read_all(vault, [seen])
@@ -646,7 +645,7 @@ def test_of_many_or_large_attachments_only_names_are_known(
 def test_an_attachment_that_changes_or_goes_while_it_is_read_is_known_by_its_name(root: Path, vault: Vault) -> None:
     for name in ("grows.png", "gone.png", "pipe.png"):
         put(root / name, b"x")
-    seen = list(FolderWalk(vault).everything())
+    seen = list(FolderWalk(vault).files())
     put(root / "grows.png", b"longer")
     (root / "gone.png").unlink()
     (root / "pipe.png").unlink()

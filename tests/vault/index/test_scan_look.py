@@ -16,8 +16,7 @@ from tests.vault.building import build
 from tests.vault.contents import contents
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.index.scan import ScanPlan, look, read_all
-from tidings.vault.index.walk import VaultAway
+from tidings.vault.index.scan import ScanPlan, VaultAway, look, read_all
 
 
 @pytest.fixture

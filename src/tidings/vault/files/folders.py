@@ -29,8 +29,8 @@ from tidings.vault.files.saves import (
     EXCHANGE,
     NO_REPLACE,
     FileLease,
+    fill,
     is_wanted,
-    overwrite,
     read_settled,
     rename_with,
     take_lease,
@@ -134,10 +134,9 @@ class OpenFolder:
         try:
             if self.fd is not None:
                 wait_for_lock(self.fd, _LOCK_SECONDS)
-        except Locked:
-            raise
-        except OSError:
-            pass
+        except OSError as error:
+            if isinstance(error, Locked):
+                raise
 
     def at(self, name: str) -> str:
         """Returns the path of an entry for a system call that also takes `fd`."""
@@ -251,7 +250,12 @@ def _overwrite(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result,
     try:
         if take_lease(descriptor, alone=True) is not FileLease.HELD or not same_state(os.fstat(descriptor), seen):
             return False
-        overwrite(descriptor, data, before)
+        try:
+            fill(descriptor, data)
+        except OSError:
+            with suppress(OSError):
+                fill(descriptor, before)
+            raise
         return _inode(folder, name) == seen.st_ino  # Else another program has put a file of its own there.
     finally:
         os.close(descriptor)

@@ -43,9 +43,7 @@ class Step(NamedTuple):
     @property
     def back(self) -> "Step":
         """The step that undoes it. There is none for a new file."""
-        if self.to:
-            return Step(self.to, self.path)
-        return Step(self.path, before=self.after, after=self.before or b"")
+        return Step(self.to, self.path) if self.to else Step(self.path, before=self.after, after=self.before or b"")
 
 
 StepsByPath = dict[tuple[str, bool], Step]  # By path, and by whether it gets another one.
@@ -160,9 +158,8 @@ class WriteJournal:
             self._prune()
             (self.folder / "probe").touch()
         except OSError as error:
-            self.recovered.append(
-                f"Writes are not recorded and cannot be undone: {self.folder} cannot be used ({error})."
-            )
+            why = f"{self.folder} cannot be used ({error})"
+            self.recovered.append(f"Writes are not recorded and cannot be undone: {why}.")
             logger.warning("%s", self.recovered[-1])
             self.folder = None
 
@@ -184,7 +181,10 @@ class WriteJournal:
 
     def entries(self) -> Iterator[JournalEntry]:
         """Yields the operations of all processes, the newest first."""
-        for place in reversed(self._places()):
+        places: list[Path] = []
+        with suppress(OSError):
+            places = sorted(self.folder.glob("*.op"), reverse=True) if self.folder else []
+        for place in places:
             with suppress(OSError, ValueError, KeyError):
                 with place.open("rb") as file:
                     mark, line = file.read(1), file.readline(_HEADER)
@@ -201,12 +201,6 @@ class WriteJournal:
     def mark(self, entry: JournalEntry, state: State) -> None:
         with entry.place.open("r+b") as file:
             file.write(_BYTES[state])
-
-    def _places(self) -> list[Path]:
-        try:
-            return sorted(self.folder.glob("*.op")) if self.folder is not None else []
-        except OSError:
-            return []
 
     def _prune(self) -> None:
         """Removes the oldest operations that are too many, too large together, or too old."""
@@ -226,12 +220,12 @@ def _write(descriptor: int, data: bytes) -> None:
 
 def _packed(steps: list[Step]) -> bytes:
     """Returns steps as one chunk: its length, then compressed a line about the steps, and their contents."""
-    about: list[tuple[str, str, int | None, int]] = []
-    contents: list[bytes] = []
-    for step in steps:
-        about.append((step.path, step.to, None if step.before is None else len(step.before), len(step.after)))
-        contents += [step.before or b"", step.after]
-    data = zlib.compress(b"\n".join([json.dumps(about).encode(), b"".join(contents)]), 1)
+    about = [
+        (step.path, step.to, step.before if step.before is None else len(step.before), len(step.after))
+        for step in steps
+    ]
+    contents = (content for step in steps for content in (step.before or b"", step.after))
+    data = zlib.compress(b"".join([json.dumps(about).encode(), b"\n", *contents]), 1)
     return len(data).to_bytes(8, "big") + data
 
 

@@ -4,8 +4,9 @@ Tokens such as `YYYY` stand for parts of the date, `[text]` and all other charac
 """
 
 import re
+from calendar import isleap
 from collections.abc import Callable
-from datetime import date, datetime
+from datetime import date, datetime, time
 from functools import lru_cache
 
 _MONTHS = [
@@ -14,28 +15,25 @@ _MONTHS = [
 ]
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
-_SHORT_FORMS = {
+_LONG_FORMS = {
     "LTS": "h:mm:ss A",
     "LT": "h:mm A",
     "LLLL": "dddd, MMMM D, YYYY h:mm A",
     "LLL": "MMMM D, YYYY h:mm A",
     "LL": "MMMM D, YYYY",
     "L": "MM/DD/YYYY",
-    "llll": "ddd, MMM D, YYYY h:mm A",
-    "lll": "MMM D, YYYY h:mm A",
-    "ll": "MMM D, YYYY",
-    "l": "M/D/YYYY",
+}
+# In small letters, all parts are short.
+_SHORT_FORMS = _LONG_FORMS | {
+    name.lower(): re.sub("MMMM|dddd|MM|DD", lambda part: part[0][1:], _LONG_FORMS[name])
+    for name in ("L", "LL", "LLL", "LLLL")
 }
 
 
 def _week(when: date) -> tuple[int, int]:
     """Returns year and week as in the USA: weeks begin on Sunday, and the first one contains January 1."""
-    to_saturday = 6 - when.isoweekday() % 7
-    left = date(when.year, 12, 31).toordinal() - when.toordinal()
-    if to_saturday > left:
-        return when.year + 1, 1
-    first = date(when.year, 1, 1)
-    return when.year, (when.toordinal() - first.toordinal() + first.isoweekday() % 7) // 7 + 1
+    saturday = when.timetuple().tm_yday + 6 - when.isoweekday() % 7
+    return (when.year + 1, 1) if saturday > 365 + isleap(when.year) else (when.year, (saturday + 6) // 7)
 
 
 _NUMBERS: dict[str, Callable[[datetime], int]] = {
@@ -96,7 +94,7 @@ _TOKENS: dict[str, Callable[[datetime], object]] = {
 
 def moment_format(when: date, fmt: str) -> str:
     """Returns a date in a format; at midnight if it has no time."""
-    moment = when if isinstance(when, datetime) else datetime(when.year, when.month, when.day)  # noqa: DTZ001 - local
+    moment = when if isinstance(when, datetime) else datetime.combine(when, time())
     return "".join(part if token is None else str(_TOKENS[token](moment)) for token, part in _parts(fmt))
 
 

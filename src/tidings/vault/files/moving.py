@@ -98,12 +98,9 @@ def _check(disk: Disk, path: str, to: str) -> tuple[OpenedFile, OpenedFile, bool
         cure = "Move within one vault; links cannot lead out of it."
         raise BadPath(f"{to!r} is in another vault than {path!r}.", cure)
     target = disk.place(to, creating=True, follow=False)
-    with explained(path, "moved"):
-        try:
-            with place.enter() as folder:
-                found = folder.stat(place.name)
-        except FileNotFoundError:
-            found = None
+    found = None
+    with explained(path, "moved"), suppress(FileNotFoundError), place.enter() as folder:
+        found = folder.stat(place.name)
     if found is None:
         raise NotThere(f"There is nothing at {path!r} to move. Check the spelling.")
     if stat.S_ISLNK(found.st_mode):
@@ -130,22 +127,13 @@ def _plan(
             continue
         try:
             plan = disk.plan(path, partial(links.updated, disk.vault.split(path)[1]), real=moved.get(path, ""))
+            plans += [plan] if plan else []
         except NotThere:
             continue
         except (OSError, ValueError) as error:
             skipped.append(Skipped(path, str(error)))
-            continue
-        if plan is not None:
-            plans.append(plan)
     unwritten = [Skipped(mount.path(inner.get(path, path)), why) for path, why in links.unwritten.items()]
     return plans, skipped, unwritten
-
-
-def _named(text: str, links: Sequence[NoteLink]) -> str:
-    """Names links that could not be rewritten."""
-    shown = [f"{text[link.start : link.end][:_LONGEST_LINK]} (line {link.line})" for link in links[:_MOST_LINKS]]
-    more = f", and {len(links) - _MOST_LINKS:,} more" if len(links) > _MOST_LINKS else ""
-    return f"{', '.join(shown)}{more} could not be rewritten. Edit by hand where it leads."
 
 
 class _LinkUpdate:
@@ -184,7 +172,10 @@ class _LinkUpdate:
             if goal and (_leads(other, there, self._after), other.subpath) != (goal, link.subpath)
         ]
         if dead:
-            self.unwritten[source] = _named(text, dead)
+            shown = [f"{text[each.start : each.end][:_LONGEST_LINK]} (line {each.line})" for each in dead[:_MOST_LINKS]]
+            more = f", and {len(dead) - _MOST_LINKS:,} more" if len(dead) > _MOST_LINKS else ""
+            why = f"{', '.join(shown)}{more} could not be rewritten. Edit by hand where it leads."
+            self.unwritten[source] = why
         return new
 
     def _target(self, source: str, link: NoteLink) -> str | None:
@@ -250,10 +241,9 @@ def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False
         _check_match(disk, place, if_match, folder)
         if is_folder and not recursive:
             with OpenFolder(place.mount.root, (*place.folder, place.name)) as inside:
-                count = len(inside.names())
-            if count:
-                many = f"it has {count} entries. Set recursive=true to delete all."
-                raise AlreadyThere(f"The folder {place.path!r} is not empty: {many}")
+                if names := inside.names():
+                    many = f"it has {len(names)} entries. Set recursive=true to delete all."
+                    raise AlreadyThere(f"The folder {place.path!r} is not empty: {many}")
         touched = _files_in(disk, place) if is_folder else [place.real]
         trash = put_in_trash(place, folder, operation, is_folder=is_folder)
         return outcomes.FileDeleted(path, trash, tuple(touched))

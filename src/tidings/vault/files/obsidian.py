@@ -80,13 +80,11 @@ class ObsidianSettings:
 
     def ignores(self, inner: str) -> bool:
         prefixes, expressions = self._ignored
-        if key(inner).startswith(prefixes):
-            return True
         for expression in expressions:
             with suppress(TimeoutError):
                 if expression.search(inner, timeout=_PATTERN_SECONDS):
                     return True
-        return False
+        return key(inner).startswith(prefixes)
 
     @cached_property
     def _ignored(self) -> tuple[tuple[str, ...], list[Pattern]]:
@@ -104,8 +102,7 @@ class ObsidianSettings:
 def periodic_path(settings: ObsidianSettings, day: date, period: str = "daily") -> str:
     """Returns the path of the note of the period that a day is in, within its vault."""
     form, folder, _ = settings.periods[period]
-    name = moment_format(day, _inner(form))
-    return f"{folder}/{name}.md" if folder else f"{name}.md"
+    return f"{folder}/{moment_format(day, _inner(form))}.md".removeprefix("/")
 
 
 def first_day(settings: ObsidianSettings, day: date, period: str) -> date:
@@ -128,9 +125,8 @@ def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: da
         if match["title"]:
             return title
         name = match["name"].lower()
-        moved = when + timedelta(_NEAR.get(name, 0))
-        if name in _WEEKDAYS:
-            moved = when + timedelta(_WEEKDAYS.index(name) - when.weekday())
+        days = _WEEKDAYS.index(name) - when.weekday() if name in _WEEKDAYS else _NEAR.get(name, 0)
+        moved = when + timedelta(days)
         if match["count"]:
             moved += timedelta(**{_UNITS[match["unit"].lower()]: int(match["count"])})
         return moment_format(moved, match["format"] or formats.get(name, settings.date_format))
@@ -140,8 +136,7 @@ def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: da
 
 def _periodic(name: str, plugin: dict[str, Any], core: dict[str, Any]) -> PeriodicNotes:
     """Returns the settings of a period: those of the plugin "Periodic Notes" if it is turned on there."""
-    short = {"daily": "day", "weekly": "week", "monthly": "month", "quarterly": "quarter", "yearly": "year"}[name]
-    own = as_dict(plugin.get(name) or plugin.get(short))
+    own = as_dict(plugin.get(name) or plugin.get("day" if name == "daily" else name.removesuffix("ly")))
     if name == "daily" and not own.get("enabled"):
         own = core
     template = _inner(_text(own, "template") or _text(own, "templatePath"))

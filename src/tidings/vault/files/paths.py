@@ -248,18 +248,14 @@ class Vault:
         text = os.fspath(absolute)
         for prefix, mount in self._prefixes:
             if text.startswith(prefix):
-                inner = text[len(prefix) :]
-                path = mount.path(inner if os.sep == "/" else inner.replace(os.sep, "/"))
+                path = mount.path(text[len(prefix) :].replace(os.sep, "/"))
                 return path if self.visible(path) else None
         return None
 
     def visible(self, path: str) -> bool:
         """Returns whether a path, by its text, is served: not hidden, not temporary, not excluded."""
-        if not is_possible(path):
-            return False
-        if self._excluded is None:
-            return True
-        return not self._is_excluded(path if "" in self._by_name else path.partition("/")[2])
+        inner = path if "" in self._by_name else path.partition("/")[2]
+        return is_possible(path) and not (self._excluded and self._is_excluded(inner))
 
     def missing(self, mount: Mount) -> str | None:
         """Returns why a vault cannot be used at present, if its disk seems to be missing.
@@ -347,11 +343,8 @@ def _names(folders: Sequence[Path]) -> list[str]:
     names: list[str] = []
     for folder in folders:
         plain = folder.name if is_possible(folder.name) else "Vault"
-        name, count = plain, 1
-        while key(name) in map(key, names):
-            count += 1
-            name = f"{plain} {count}"
-        names.append(name)
+        numbered = (f"{plain} {count}" for count in itertools.count(2))
+        names.append(next(name for name in itertools.chain([plain], numbered) if key(name) not in map(key, names)))
     return names
 
 
@@ -362,7 +355,7 @@ def _glob(text: str) -> str:
         raise VaultUnusable(f"The exclusion {text!r} names nothing. Give a glob such as 'Private' or '*.bak'.")
     anywhere = "/" not in plain
     parts = re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]/]*\]|.", plain.removeprefix("/"), re.DOTALL)
-    expression = "".join(_WILD.get(part) or _literal(part) for part in parts)
+    expression = "".join(_WILD.get(part) or (re.escape(part) if len(part) == 1 else _any_of(part)) for part in parts)
     try:
         re.compile(expression)
     except re.error as error:
@@ -370,8 +363,6 @@ def _glob(text: str) -> str:
     return f"{'(?:.*/)?' if anywhere else ''}{expression}(?:/.*)?"
 
 
-def _literal(part: str) -> str:
-    if len(part) == 1:
-        return re.escape(part)
+def _any_of(part: str) -> str:
     within = part[1:-1].removeprefix("!").replace("\\", r"\\").replace("[", r"\[").replace("]", r"\]")
     return f"[{'^' if part[1] == '!' else ''}{within}]"

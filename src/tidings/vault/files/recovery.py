@@ -176,16 +176,15 @@ def _undo_step(disk: Disk, step: Step, operation: Operation) -> Step:
 def _find(disk: Disk, which: str) -> JournalEntry:
     """Returns the operation that is meant. Raises `NotThere`."""
     entries = [entry for entry in disk.journal.entries() if entry.state in ("done", "recovered")]
-    if not which:
-        mine = [entry for entry in entries if entry.id in disk.journal.mine and not entry.did.startswith("Undid: ")]
-        if mine:
-            return mine[0]
-        why = "This server has written nothing that could be undone."
-    else:
-        for entry in entries:
-            if entry.id == which or _changes(entry, which):
-                return entry
+    if which:
+        found = (entry for entry in entries if entry.id == which or _changes(entry, which))
         why = f"No recorded write has the id {which!r}, or changed a file with this path."
+    else:
+        mine = disk.journal.mine
+        found = (entry for entry in entries if entry.id in mine and not entry.did.startswith("Undid: "))
+        why = "This server has written nothing that could be undone."
+    if entry := next(found, None):
+        return entry
     last = "; ".join(f"{entry.id}: {entry.did}" for entry in entries[:_LISTED])
     raise outcomes.NotThere(f"{why} {f'The last writes, by id: {last}.' if last else 'Nothing is recorded.'}")
 
@@ -208,9 +207,8 @@ def _in_the_way(disk: Disk, step: Step, path: str) -> str:
     """Returns why a step cannot be undone, or an empty text. Its file has this path now."""
     if not step.to:
         now = _content(disk, path)
-        return (
-            "" if now == step.after else f"{step.path!r} {'no longer exists' if now is None else 'was changed since'}."
-        )
+        problem = f"{step.path!r} {'no longer exists' if now is None else 'was changed since'}."
+        return "" if now == step.after else problem
     if not _exists(disk, step.to):
         return f"{step.to!r} no longer exists."
     if _exists(disk, step.path) and not _is_one_file(disk, step):

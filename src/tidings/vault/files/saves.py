@@ -13,7 +13,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -122,17 +121,8 @@ def rename_with(flag: int, name: str, folder: int | None, to: str, other: int | 
     raise OSError(number, os.strerror(number), to)
 
 
-def overwrite(descriptor: int, data: bytes, before: bytes) -> None:
-    """Replaces the content of an open file, in place. If that fails, puts back what was there `before`."""
-    try:
-        _fill(descriptor, data)
-    except OSError:
-        with suppress(OSError):
-            _fill(descriptor, before)
-        raise
-
-
-def _fill(descriptor: int, data: bytes) -> None:
+def fill(descriptor: int, data: bytes) -> None:
+    """Replaces the content of an open file, in place."""
     at = 0
     while at < len(data):
         at += os.pwrite(descriptor, data[at:], at)

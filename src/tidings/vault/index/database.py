@@ -1,10 +1,8 @@
 """The index as a database: its tables (`schema.sql`), its place, its lock.
 
 A file of the vault is a row of `files`; its contents are rows of other tables that refer to it by the column `file` and
-are numbered by `n` in the order of the text. `texts` has the text under the same id, `fts` its words (see `words.py`).
-Targets of links are not stored: they depend on which other files exist, and are resolved when
-needed, over `files.name` and `links.name`. `tag_counts` is derived, with a row also for each tag that others are nested
-in. Names in `name` and `key` columns are made by `notes.model.key`.
+are numbered by `n` in the order of the text. `texts` has the text under the same id, `fts` its words. Targets of links
+are resolved when needed, over `files.name` and `links.name`: they depend on which other files exist.
 
 Each set of vaults has a folder in the user's cache with numbered files. A server takes the first one that no other
 server uses, and locks a file beside it for as long as it runs. A file that is damaged, or of another version, is

@@ -18,8 +18,7 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index import database
 from tidings.vault.index.database import ROWS
 from tidings.vault.index.queries import Queries, upward
-from tidings.vault.index.read_file import Row, name_key
-from tidings.vault.index.words import folded
+from tidings.vault.index.read_file import Row, folded, name_key
 from tidings.vault.notes.model import SEARCHED, IndexEntry, Stamp
 
 Rows = Mapping[str, Iterable[Row]]  # By table, made while they are stored, so that not all of them exist at once.

@@ -2,6 +2,8 @@
 
 Every method sees the last applied batch; several questions within `snapshot()` see the same state. Lists are ordered by
 path unless stated otherwise; the order never depends on when a file was indexed.
+
+Parts of words are found through the `Vocabulary`: first the words that contain one, then the files with these words.
 """
 
 import json
@@ -9,10 +11,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Final, Literal, NamedTuple
 
 from tidings._kit.suggest import closest
-from tidings.vault.index.words import Vocabulary
 from tidings.vault.notes.model import Kind, NoteTask, key
 
 _FILE: Final = "id, path, folder, kind, size, mtime, hash, title, words, properties, problem"
@@ -20,6 +22,8 @@ _WITHIN: Final = "(folder = :within OR (folder >= :within || '/' AND folder < :w
 _IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
 _HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - our own text, as below
 _HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
+Side = Literal["contains", "ends"]
+
 _COMPARED: Final = 10_000  # Names that are compared letter by letter with one that there is not.
 _COMMON: Final = 1000  # A tag of this many notes is searched note by note: the first ones are found soon.
 
@@ -90,6 +94,42 @@ class BlockRow(NamedTuple):
 
     id: str
     line: int
+
+
+class Vocabulary:
+    """All words of an index, and perhaps some of former texts. It may be used by several threads."""
+
+    def __init__(self) -> None:
+        self._words = "\n"  # Between line ends.
+        self._last = 0
+        self._refreshing = Lock()
+
+    def refresh(self, connection: sqlite3.Connection) -> None:
+        """Adds the words that are new in the index behind a connection."""
+        with self._refreshing:
+            rows = connection.execute("SELECT id, word FROM words WHERE id > ? ORDER BY id", (self._last,)).fetchall()
+            if rows:
+                self._words += "".join(f"{word}\n" for _, word in rows)
+                self._last = rows[-1][0]
+
+    def having(self, part: str, side: Side, most: int) -> list[str] | None:
+        """Returns the words that contain `part`, or end with it; None if no word is known, or more than `most`."""
+        if not self._last:
+            return None
+        found: list[str] = []
+        for word in self._find(part if side == "contains" else f"{part}\n"):
+            if len(found) == most:
+                return None
+            found.append(word)
+        return found
+
+    def _find(self, part: str) -> Iterator[str]:
+        words = self._words  # Another thread may add some.
+        at = words.find(part)
+        while at >= 0:
+            start, end = words.rfind("\n", 0, at) + 1, words.find("\n", at)
+            yield words[start:end]
+            at = words.find(part, end)
 
 
 class Queries:

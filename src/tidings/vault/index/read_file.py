@@ -3,6 +3,10 @@
 `read_file` never raises: the entry of a file that cannot be read, or is not text, says so; a file that does not exist,
 or keeps changing, is `Missed`. Only regular files are opened, so nothing blocks. Imports little, so that the processes
 start fast.
+
+A text is indexed in lower case. Each character of a script without spaces (Chinese, Japanese, Thai …) is a word of its
+own, so that a part of a sentence is a sequence of words. Words are never split where the tokenizer of SQLite does not
+split, or one of them could be missed. A longer word does no harm: SQLite splits it again.
 """
 
 import codecs
@@ -11,6 +15,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +25,6 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from tidings._kit.bounded_json import as_float
 from tidings._kit.files import READING
 from tidings.vault.files.saves import is_settled
-from tidings.vault.index.words import distinct_words
 from tidings.vault.notes import parse
 from tidings.vault.notes.canvas import canvas_links, canvas_text
 from tidings.vault.notes.links import link_name
@@ -43,6 +47,15 @@ _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "
 
 READ_AGAIN: Final = -1  # A ctime that no file has: the next look finds the file changed.
 LARGEST: Final = 20_000_000  # Bytes. Of larger files, only the name is known.
+
+
+# Punctuation; Thai, Lao, Tibetan, Myanmar, Khmer, Tai; kana and Han with their extensions.
+_ALONE: Final = re.compile(
+    "[\u00a0\u00ab\u00bb\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u2000-\u206f\u2e80-\u2fff\u3000-\u30ff"
+    "\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff0f\uff1a-\uff20\uff5b-\uff9f\U0001b000-\U0001b16f"
+    "\U00020000-\U0003ffff]"
+)
+_BETWEEN: Final = bytes(n if n > 127 or chr(n).isalnum() else 32 for n in range(256))  # Of ASCII, letters and digits.
 
 
 class WalkedFile(NamedTuple):
@@ -125,6 +138,22 @@ def _json(value: Any) -> str:
         parts = {str(name): _json(part) for name, part in cast("dict[Any, Any]", value).items() if part is not value}
         return f"{{{', '.join(f'{json.dumps(name)}: {part}' for name, part in parts.items())}}}"
     return json.dumps(str(value)[:1000])
+
+
+def folded(text: str) -> str:
+    """Returns a text as it is indexed."""
+    return text.lower() if text.isascii() else _ALONE.sub(r" \g<0> ", text.lower())
+
+
+def words_in(text: str) -> list[str]:
+    """Returns the words of a text that `folded` returned."""
+    return [word.decode() for word in text.encode(errors="replace").translate(_BETWEEN).split()]
+
+
+def distinct_words(texts: Iterable[str]) -> str:
+    """Returns each word of some texts once, one in each line."""
+    together = folded("\n".join(texts)).encode(errors="replace")
+    return b"\n".join(set(together.translate(_BETWEEN).split())).decode()
 
 
 def kind_of(name: str) -> Kind:

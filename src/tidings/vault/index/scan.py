@@ -8,28 +8,35 @@
 The stamp of a file decides whether it is read. A file that changed just before it was read is read once more at the
 next occasion: it may change again unnoticed within the same tick of the clock.
 
-A path given to `look` may be a file, a folder, or nothing any more. On a disk that ignores case, only the spelling that
-is written there counts. Other paths of the same file, by a hard or a symbolic link, are looked at too.
+Nothing outside the vault is seen. A symbolic link to a file of the same vault counts as a file; one to a folder is left
+out, as in Obsidian, so there are no circles. A vault whose folder is missing raises `VaultAway` and is not a vault
+without files: an unplugged disk removes nothing from the index.
 """
 
+import errno
+import logging
 import os
 import pickle
+import re
 import stat
 import unicodedata
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import cache
 from typing import Final, NamedTuple
 
 from tidings._kit.pool import BulkPool, processes_for
 from tidings._kit.worker import WorkerLimits
-from tidings.vault.files.paths import Vault
+from tidings.vault.files.paths import BadPath, Mount, Vault
 from tidings.vault.index import read_file
 from tidings.vault.index.index import Index
-from tidings.vault.index.read_file import Missed, WalkedFile
-from tidings.vault.index.walk import FolderWalk, VaultAway, identities, is_within
+from tidings.vault.index.read_file import Missed, WalkedFile, kind_of, name_only, read_attachment, stamp_of
 from tidings.vault.notes.model import IndexEntry, Stamp, key
 
+logger = logging.getLogger(__name__)
+
 Answer = list[IndexEntry | Missed]
+Identity = tuple[int, int]  # The device and inode of a folder.
 
 MANY_FILES, MANY_BYTES = 500, 5_000_000  # From this many files or bytes on, worker processes read them.
 _CHUNK_FILES, _CHUNK_BYTES = 50, 500_000  # The size of one task of a worker process.
@@ -41,6 +48,91 @@ _SMALL_CHUNK: Final = 600_000  # Bytes of small files that do not block other th
 # Larger attachments, or more bytes at once, are not hashed: a vault may contain thousands of pictures.
 _LARGEST_HASHED, _HASHED_BYTES = 10_000_000, 20_000_000
 _FIRST_BATCH, _BATCH_FILES, _BATCH_CHARACTERS = 125, 1000, 8_000_000
+_FORBIDDEN: Final = {errno.EACCES, errno.EPERM}
+
+
+class VaultAway(Exception):
+    """The folder of a vault is missing, or another one is in its place. Its files are unknown."""
+
+
+class FolderWalk:
+    """Walks through `vault`, and notes the folders that could not be read."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self.unread: list[str] = []  # Folders that could not be read because of a disk error: their content is unknown.
+
+    def is_unread(self, path: str) -> bool:
+        return any(not folder or path.startswith(f"{folder}/") for folder in self.unread)
+
+    def files(self, *within: str) -> Iterator[WalkedFile]:
+        """Yields all files below some folders, by default all of the vaults. Raises `VaultAway`."""
+        return filter(None, map(self.file, self.paths(*within)))
+
+    def paths(self, *within: str) -> Iterator[str]:
+        """Yields the paths of everything there that may be a file, without a look at it."""
+        folders = list(within or reversed([mount.name for mount in self._vault.mounts]))
+        before = {mount.name: identity(mount) for mount in map(self._vault.mount_of, folders)}
+        while folders:
+            folder = folders.pop()
+            for name, is_folder in self._list(folder, before):
+                inner = f"{folder}/{name}" if folder else name
+                if not self._vault.visible(inner):
+                    if re.search("[\ud800-\udfff]", name):
+                        logger.warning("a name in the folder %r is not UTF-8 and is left out: %a", folder, name)
+                elif is_folder:
+                    folders.append(inner)
+                else:
+                    yield inner
+
+    def file(self, path: str) -> WalkedFile | None:
+        mount, inner = self._vault.split(path)
+        place = os.path.join(mount.root, inner)  # noqa: PTH118 - faster
+        try:
+            status = os.lstat(place)
+            if stat.S_ISLNK(status.st_mode):
+                real = os.path.realpath(place)
+                target = self._vault.relative(real)
+                if target is None or self._vault.mount_of(target) != mount:
+                    return None
+                status = os.stat(real)  # noqa: PTH116 - faster
+        except OSError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return WalkedFile(path, kind_of(path), stamp_of(status), str(mount.root), inner)
+
+    def _list(self, folder: str, before: Mapping[str, Identity]) -> list[tuple[str, bool]]:
+        """Returns the names in a folder, each with whether it is a folder and not a link to one."""
+        mount, inner = self._vault.split(folder)
+        try:
+            with os.scandir(os.path.join(mount.root, inner)) as entries:  # noqa: PTH118
+                return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        except OSError as error:
+            if identity(mount) != before[mount.name]:
+                raise _away(mount) from error
+            if error.errno in _FORBIDDEN:
+                logger.warning("the folder %r may not be read and is left out", folder)
+            elif not isinstance(error, FileNotFoundError | NotADirectoryError):
+                logger.warning("the folder %r cannot be read at present: %s", folder, error)
+                self.unread.append(folder)
+            return []
+
+
+def identity(mount: Mount) -> Identity:
+    """Identifies the current folder of a vault. Raises `VaultAway` if it cannot be reached."""
+    if (found := mount.identity()) is None:
+        raise _away(mount)
+    return found
+
+
+def _away(mount: Mount) -> VaultAway:
+    return VaultAway(f"The vault's folder {str(mount.root)!r} is missing, or another one is in its place.")
+
+
+def identities(vault: Vault) -> dict[str, Identity]:
+    """Identifies the current folders of all vaults, by name. Raises `VaultAway` if one is missing."""
+    return {mount.name: identity(mount) for mount in vault.mounts}
 
 
 class ScanPlan(NamedTuple):
@@ -69,7 +161,7 @@ def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda co
     changed: list[WalkedFile] = []
     before: dict[str, Stamp] = {}  # The known stamps of changed files.
     walking = FolderWalk(vault)
-    for seen in walking.everything():
+    for seen in walking.files():
         vaults_seen.add(vault.mount_of(seen.path).name)
         if (stamp := known.pop(seen.path, None)) != seen.stamp:
             changed.append(seen)
@@ -86,7 +178,11 @@ def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda co
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
-    """Returns the differences at these paths and below. Raises `VaultAway` if a folder is missing, or replaced."""
+    """Returns the differences at these paths and below. Raises `VaultAway` if a folder is missing, or replaced.
+
+    A path may be a file, a folder, or nothing any more. On a disk that ignores case, only the spelling that is written
+    there counts. Other paths of the same file, by a hard or a symbolic link, are looked at too.
+    """
     before = identities(vault)
     known = index.roots()
     if any(known.get(name, root) != root for name, root in before.items()):
@@ -112,7 +208,11 @@ def read_all(
 
 
 def _answers(files: Sequence[WalkedFile], stopped: Callable[[], bool]) -> Generator[Answer]:
-    yield _attachments([seen for seen in files if seen.kind == "attachment"])
+    attachments = [seen for seen in files if seen.kind == "attachment"]
+    # A few are hashed, so that a change of them is noticed.
+    small = [seen.stamp.size for seen in attachments if seen.stamp.size <= _LARGEST_HASHED]
+    most = _LARGEST_HASHED if sum(small) <= _HASHED_BYTES else -1
+    yield [(read_attachment if seen.stamp.size <= most else name_only)(seen) for seen in attachments]
     texts = [seen for seen in files if seen.kind != "attachment"]
     # Files over the limit are not read at all.
     sizes = {seen.path: seen.stamp.size for seen in texts if seen.stamp.size <= read_file.LARGEST}
@@ -155,13 +255,6 @@ def tasks_of(files: Iterable[WalkedFile]) -> Iterator[list[WalkedFile]]:
         yield chunk
 
 
-def _attachments(files: Sequence[WalkedFile]) -> Answer:
-    """Returns the entries of attachments. A few are hashed, so that a change of them is noticed."""
-    sizes = [seen.stamp.size for seen in files if seen.stamp.size <= _LARGEST_HASHED]
-    most = _LARGEST_HASHED if sum(sizes) <= _HASHED_BYTES else -1
-    return [read_file.read_attachment(seen) if seen.stamp.size <= most else read_file.name_only(seen) for seen in files]
-
-
 def _batches(answers: Iterable[Answer]) -> Iterator[ScanBatch]:
     batch, most, size = ScanBatch([], [], []), _FIRST_BATCH, 0
     for answer in answers:
@@ -197,9 +290,11 @@ class _Look:
         self._gone: set[str] = set()
 
     def add(self, path: str) -> None:
-        if path not in self._added and is_within(self._vault, path):
-            self._added.add(path)
-            self._waiting.append(path)
+        with suppress(BadPath):
+            self._vault.mount_of(path)
+            if path not in self._added and self._vault.visible(path):
+                self._added.add(path)
+                self._waiting.append(path)
 
     def at(self, paths: Iterable[str]) -> ScanPlan:
         for path in paths:
@@ -232,7 +327,7 @@ class _Look:
             if seen := self._walk.file(path):
                 yield seen
             elif self._spelling.is_folder(path):
-                yield from self._walk.below(path)
+                yield from self._walk.files(path)
         elif spelled is not None:
             self.add(spelled)
 
@@ -242,15 +337,9 @@ class _Spelling:
 
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
-        self._known: dict[str, str | None] = {}
-        self._names: dict[str, list[str]] = {}
         self._folding: set[str] = set()
-
-    def of(self, path: str) -> str | None:
-        """Returns the path as it is on the disk; None if it does not exist, or only through a link to a folder."""
-        if path not in self._known:
-            self._known[path] = self._find(path)
-        return self._known[path]
+        self.of = cache(self._find)
+        self._names = cache(self._list)
 
     def others(self, path: str, index: Index) -> set[str]:
         """Returns other spellings of the path in the index, which cannot exist any more."""
@@ -261,6 +350,7 @@ class _Spelling:
         return {head for head in heads if head != path and key(head) == wanted}
 
     def _find(self, path: str) -> str | None:
+        """Returns the path as it is on the disk; None if it does not exist, or only through a link to a folder."""
         if not self._vault.split(path)[1]:
             return path
         above, _, name = path.rpartition("/")
@@ -268,27 +358,22 @@ class _Spelling:
         if folder is None or not self.is_folder(folder):
             return None
         status = self._status(_join(folder, name))
-        if status is None:
-            return None
-        if not self._folds(folder, name, status):
-            return _join(folder, name)
-        if folder not in self._names:
-            try:
-                self._names[folder] = os.listdir(self._place(folder))  # noqa: PTH208 - only the names
-            except OSError:
-                self._names[folder] = []
-        names = self._names[folder]
+        # Does the disk accept another spelling of the name for the same file?
+        twins = {name.swapcase(), unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)} - {name}
+        others = (self._status(_join(folder, twin)) for twin in twins)
+        if status is None or not any(other is not None and os.path.samestat(other, status) for other in others):
+            return None if status is None else _join(folder, name)
+        names = self._names(folder)
         written = name if name in names else next((other for other in names if key(other) == key(name)), None)
         if written is None:
             return None
         self._folding.add(_join(folder, written))
         return _join(folder, written)
 
-    def _folds(self, folder: str, name: str, status: os.stat_result) -> bool:
-        """Returns whether the disk accepts another spelling of a name for the same file."""
-        twins = {name.swapcase(), unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)} - {name}
-        others = (self._status(_join(folder, twin)) for twin in twins)
-        return any(other is not None and os.path.samestat(other, status) for other in others)
+    def _list(self, folder: str) -> list[str]:
+        with suppress(OSError):
+            return os.listdir(self._place(folder))  # noqa: PTH208 - only the names
+        return []
 
     def is_folder(self, path: str) -> bool:
         """Returns whether it is a folder, and not a link to one."""
@@ -298,10 +383,9 @@ class _Spelling:
         return status is not None and stat.S_ISDIR(status.st_mode)
 
     def _status(self, path: str) -> os.stat_result | None:
-        try:
+        with suppress(OSError):
             return os.lstat(self._place(path))
-        except OSError:
-            return None
+        return None
 
     def _place(self, path: str) -> str:
         mount, inner = self._vault.split(path)

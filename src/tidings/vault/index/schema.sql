@@ -18,7 +18,7 @@ CREATE TABLE files (
 -- The texts of files; empty for attachments. `headings` are those of the text, one in each line.
 CREATE TABLE texts (id INTEGER PRIMARY KEY, title TEXT NOT NULL, headings TEXT NOT NULL, body TEXT NOT NULL);
 
--- Notes and canvases, as `words.folded` returns their texts. It stores no text: to delete a row takes the same text.
+-- Notes and canvases, as `read_file.folded` returns their texts. It stores no text: to delete a row takes the same text.
 CREATE VIRTUAL TABLE fts USING fts5(title, headings, body, content = '', tokenize = "unicode61 remove_diacritics 0");
 -- A batch is written as one segment. Segments are merged in idle times (see `Index.tidy`), or if there are many.
 INSERT INTO fts (fts, rank) VALUES ('hashsize', 8000000);

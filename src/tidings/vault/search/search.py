@@ -14,7 +14,7 @@ from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import UTF16, Missed, kind_of, read_bytes, read_file, text_of
-from tidings.vault.index.walk import FolderWalk, VaultAway
+from tidings.vault.index.scan import FolderWalk, VaultAway
 from tidings.vault.notes.model import SEARCHED, IndexEntry
 from tidings.vault.search.query import parse_query
 from tidings.vault.search.sql import Sort, Translator, selection

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from tidings._kit.patterns import translated
 from tidings.vault.index.queries import Queries
-from tidings.vault.index.words import folded, words_in
+from tidings.vault.index.read_file import folded, words_in
 from tidings.vault.notes.model import SEARCHED, key
 from tidings.vault.search import tree
 from tidings.vault.search.query import sizes, times
