@@ -26,8 +26,7 @@ from tidings.vault.files.paths import Vault, uri
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.index.scan import ScanBatch, ScanPlan, look, plan, read_all
-from tidings.vault.index.scan import VaultAway
+from tidings.vault.index.scan import ScanBatch, ScanPlan, VaultAway, look, plan, read_all
 from tidings.vault.notes.model import IndexEntry
 from tidings.vault.resources.render import fingerprint
 from tidings.vault.view import IndexStatus, VaultView

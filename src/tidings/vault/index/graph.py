@@ -33,6 +33,7 @@ class LinkNames:
 
     def __init__(self, queries: Queries, mount: str, *, all_at_once: bool = False) -> None:
         self._queries = queries
+        self.mount = mount
         self._prefix = f"{mount}/" if mount else ""
         self._names: dict[str, links.SameName] = {}
         self._complete = all_at_once
@@ -44,11 +45,11 @@ class LinkNames:
 
     def candidates(self, name: str, /) -> links.SameName:
         """Returns the paths of the files with this name, within the vault."""
-        if name not in self._names and not self._complete:
-            paths = self._queries.candidates(name)
+        if name not in self._names:
+            paths = [] if self._complete else self._queries.candidates(name)
             own = (path[len(self._prefix) :] for path in paths if path.startswith(self._prefix))
             self._names[name] = links.SameName(own)
-        return self._names.get(name, links.SameName())
+        return self._names[name]
 
     def resolve(self, target: str, source: str, kind: str = "wiki") -> str | None:
         """Returns the path of the file that a link leads to. Both paths include the vault's name."""
@@ -57,7 +58,7 @@ class LinkNames:
         if target in self._anywhere:
             return self._anywhere[target]
         found = links.resolve(target, source[len(self._prefix) :], self.candidates)
-        path = None if found is None else self._prefix + found
+        path = found and self._prefix + found
         # If at most one file can be meant, the link leads to it from anywhere.
         name = key(target.rpartition("/")[2])
         names = {name, name.removesuffix(".md")}
@@ -73,10 +74,9 @@ def mount_name(queries: Queries, path: str) -> str:
 
 def between(queries: Queries, start: str, end: str) -> list[str] | None:
     """Returns the shortest path over links from one file to another, both included, in either direction of links."""
-    mount = mount_name(queries, start)
-    if mount_name(queries, end) != mount:
+    names = LinkNames(queries, mount_name(queries, start))
+    if mount_name(queries, end) != names.mount:
         return None
-    names = LinkNames(queries, mount)
     # From both ends, so that only files near one of them are looked at. Each file, and the one it was reached from.
     reached: list[dict[str, str | None]] = [{start: None}, {end: None}]
     edges = [{start}, {end}]  # The files of the last step.
@@ -85,19 +85,20 @@ def between(queries: Queries, start: str, end: str) -> list[str] | None:
             return None
         side = len(edges[0]) > len(edges[1])
         new: dict[str, str] = {}
-        for path, neighbour, _ in _neighbours(queries, names, mount, edges[side]):
+        for path, neighbour, _ in _neighbours(queries, names, edges[side]):
             if neighbour not in reached[side]:
                 new[neighbour] = min(path, new.get(neighbour, path))  # Of several shortest paths, always the same.
         reached[side] |= new
         edges[side] = set(new)
-    ways = [[min(met)], [min(met)]]
-    for way, came_from in zip(ways, reached, strict=True):
-        while (before := came_from[way[-1]]) is not None:
-            way.append(before)
-    return [*reversed(ways[0]), *ways[1][1:]]
+    way = [min(met)]
+    while before := reached[0][way[0]]:
+        way.insert(0, before)
+    while after := reached[1][way[-1]]:
+        way.append(after)
+    return way
 
 
-def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str]) -> Iterator[tuple[str, str, str]]:
+def _neighbours(queries: Queries, names: LinkNames, paths: set[str]) -> Iterator[tuple[str, str, str]]:
     """Yields each of some files with each that it links to ("out"), or that links to it ("back")."""
     ask = queries.connection.execute
     some = json.dumps([*paths])
@@ -107,7 +108,7 @@ def _neighbours(queries: Queries, names: LinkNames, mount: str, paths: set[str])
     named = {name for (name,) in ask(_NAMES_OF, (some,))}
     named |= {name.removesuffix(".md") for name in named}
     for path, target, kind in ask(_LINKS_TO, (json.dumps([*named]),)):
-        if mount_name(queries, path) == mount and (to := names.resolve(target, path, kind)) in paths:
+        if mount_name(queries, path) == names.mount and (to := names.resolve(target, path, kind)) in paths:
             yield to, path, "back"
 
 
@@ -122,13 +123,12 @@ class Neighbour(NamedTuple):
 
 def neighbourhood(queries: Queries, path: str, depth: int) -> list[Neighbour]:
     """Returns the files within some links of a file, in either direction of links; the nearest first."""
-    mount = mount_name(queries, path)
-    names = LinkNames(queries, mount)
+    names = LinkNames(queries, mount_name(queries, path))
     found: dict[str, Neighbour] = {path: Neighbour(path, 0, "", "")}
     edge = {path}
     for distance in range(1, depth + 1):
         new: dict[str, Neighbour] = {}
-        for via, other, way in sorted(_neighbours(queries, names, mount, edge)):
+        for via, other, way in sorted(_neighbours(queries, names, edge)):
             if other not in found:
                 known = new.setdefault(other, Neighbour(other, distance, way, via))
                 if known.via == via and known.relation != way:
@@ -187,15 +187,13 @@ def outgoing(queries: Queries, path: str, limit: int = -1) -> list[ResolvedLink]
 
 def backlinks(queries: Queries, path: str) -> list[ResolvedLink]:
     """Returns the links to a file from other files, in the order of these files."""
-    file = queries.file(path)
-    if file is None:
+    if (file := queries.file(path)) is None:
         return []
-    mount = mount_name(queries, path)
-    names = LinkNames(queries, mount)
-    name = name_key(path, file.kind)
+    mount, name = mount_name(queries, path), name_key(path, file.kind)
+    resolve = LinkNames(queries, mount).resolve
     rows = _rows(queries, "links.name IN (?, ?) AND target <> ''", (name, name.removesuffix(".md")))
     own = [row._replace(leads_to=path) for row in rows if mount_name(queries, row.source) == mount]
-    return [row for row in own if names.resolve(row.target, row.source, row.kind) == path]
+    return [row for row in own if resolve(row.target, row.source, row.kind) == path]
 
 
 def broken(queries: Queries) -> list[ResolvedLink]:
@@ -209,8 +207,8 @@ def broken(queries: Queries) -> list[ResolvedLink]:
 def orphans(queries: Queries) -> list[str]:
     """Returns the notes without links to or from other files."""
     linked = {path for (source, _, _), to in _resolved(queries) if to not in (None, source) for path in (source, to)}
-    notes = queries.connection.execute("SELECT path FROM files WHERE kind = 'note' ORDER BY path")
-    return [path for (path,) in notes if path not in linked]
+    notes = queries.rows(str, "SELECT path FROM files WHERE kind = 'note' ORDER BY path")
+    return [path for path in notes if path not in linked]
 
 
 def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | None]]:
@@ -222,5 +220,4 @@ def _resolved(queries: Queries) -> Iterator[tuple[tuple[str, str, str], str | No
 
 def _rows(queries: Queries, condition: str, arguments: tuple[str, ...], limit: int = -1) -> list[ResolvedLink]:
     found = f"SELECT {_LINK} FROM links JOIN files ON files.id = links.file WHERE {condition}"  # noqa: S608
-    rows = queries.connection.execute(f"{found} ORDER BY path, n LIMIT ?", (*arguments, limit))
-    return [ResolvedLink(*row) for row in rows]
+    return queries.rows(ResolvedLink, f"{found} ORDER BY path, n LIMIT ?", (*arguments, limit))

@@ -110,20 +110,15 @@ class TagChanges:
             [(self._notes[tag], self._total[tag], tag) for tag in known],
         )
         self._connection.execute("DELETE FROM tag_counts WHERE total = 0")
-        left = {
-            tag
-            for tag in known
-            if self._total[tag] >= 0
-            or self._connection.execute("SELECT 1 FROM tag_counts WHERE key = ?", (tag,)).fetchone()
-        }
+        left = [tag for (tag, *_) in self._connection.execute(some, (json.dumps([*known]),))]
         self._connection.executemany(
             "UPDATE tag_counts SET path = ?, line = ?, shown = ? WHERE key = ?",
             [(*first, tag) for tag in left if (first := self._first(tag, known[tag])) != known[tag]],
         )
-        added = {tag: first for tag, first in self._firsts.items() if tag not in known}
+        added = ((tag, first) for tag, first in self._firsts.items() if tag not in known)
         self._connection.executemany(
             "INSERT INTO tag_counts (key, notes, total, path, line, shown) VALUES (?, ?, ?, ?, ?, ?)",
-            [(tag, self._notes[tag], self._total[tag], *first) for tag, first in added.items()],
+            [(tag, self._notes[tag], self._total[tag], *first) for tag, first in added],
         )
 
     def _count(self, rows: Iterable[tuple[int, str]], by: int) -> None:
@@ -148,13 +143,6 @@ class TagChanges:
             {"tag": tag},
         ).fetchone()
         return _First(path, line, "/".join(shown.split("/")[: tag.count("/") + 1]))
-
-
-class _KnownFile(NamedTuple):
-    id: int
-    kind: str
-    hash: str | None
-    problem: str | None
 
 
 class Index:
@@ -251,17 +239,20 @@ class Index:
             found = connection.execute(
                 "SELECT path, id, kind, hash, problem FROM files WHERE path IN (SELECT value FROM json_each(?))",
                 (json.dumps([*new, *gone]),),
-            )
-            known = {path: _KnownFile(*columns) for path, *columns in found}
-            touched = {path for path, entry in new.items() if path in known and _is_same(entry, known[path])}
+            ).fetchall()
+            known: dict[str, int] = {path: id_ for path, id_, *_ in found}
+            touched = {path for path, _, *state in found if path in new and _is_same(new[path], *state)}
             connection.executemany(
                 "UPDATE files SET size = ?, mtime = ?, ctime = ?, inode = ? WHERE id = ?",
-                [(*new[path].stamp, known[path].id) for path in touched],
+                [(*new[path].stamp, known[path]) for path in touched],
             )
-            replaced = {known.id: path for path, known in known.items() if path not in touched}
+            replaced = {id_: path for path, id_ in known.items() if path not in touched}
             tags = TagChanges(connection, replaced)
-            _forget(connection, replaced, keep={known[path].id for path in new if path in known})
-            ids = _ids(connection, known, [path for path in new if path not in touched])
+            _forget(connection, replaced, keep={id_ for path, id_ in known.items() if path in new})
+            # In the order of the ids: known files keep theirs.
+            last: int = connection.execute("SELECT ifnull(max(id), 0) FROM files").fetchone()[0]
+            fresh = {path: id_ for id_, path in enumerate((path for path in new if path not in known), last + 1)}
+            ids = {path: id_ for id_, path in sorted(replaced.items()) if path in new} | fresh
             rows = dict(collect([(id_, new[path]) for path, id_ in ids.items()]))
             rows = dict(cleaned(rows)) if clean else rows
             tag_rows = rows["tags"] = list(rows["tags"])  # Stored, and counted below.
@@ -284,17 +275,6 @@ class Index:
             raise self.explained(error) from error
 
 
-def _ids(connection: sqlite3.Connection, known: Mapping[str, _KnownFile], paths: Iterable[str]) -> dict[str, int]:
-    """Returns the id of each file, in the order of the ids: known files keep theirs."""
-    last: int = connection.execute("SELECT ifnull(max(id), 0) FROM files").fetchone()[0]
-    ids: dict[str, int] = {}
-    for path in paths:
-        if path not in known:
-            last += 1
-        ids[path] = known[path].id if path in known else last
-    return dict(sorted(ids.items(), key=lambda item: item[1]))
-
-
 def _forget(connection: sqlite3.Connection, ids: Iterable[int], *, keep: set[int]) -> None:
     """Deletes the contents of files; and the files themselves, except for those to `keep`."""
     # In their order: each step back would write one more segment of the full text.
@@ -309,7 +289,7 @@ def _forget(connection: sqlite3.Connection, ids: Iterable[int], *, keep: set[int
     connection.executemany("DELETE FROM files WHERE id = ?", [row for row in every if row[0] not in keep])
 
 
-def _is_same(entry: IndexEntry, known: _KnownFile) -> bool:
+def _is_same(entry: IndexEntry, kind: str, version: str | None, problem: str | None) -> bool:
     # Many attachments are not hashed. Their stamp is stored in any case.
-    is_sure = entry.problem == known.problem if entry.kind == "attachment" else entry.hash is not None
-    return is_sure and (entry.kind, entry.hash) == (known.kind, known.hash)
+    is_sure = entry.problem == problem if entry.kind == "attachment" else entry.hash is not None
+    return is_sure and (entry.kind, entry.hash) == (kind, version)

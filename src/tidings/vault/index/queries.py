@@ -9,10 +9,10 @@ Parts of words are found through the `Vocabulary`: first the words that contain 
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from tidings._kit.suggest import closest
 from tidings.vault.notes.model import Kind, NoteTask, key
@@ -23,7 +23,10 @@ _IS_TAG: Final = "(key = :tag OR (key >= :tag || '/' AND key < :tag || '0'))"
 _HAS_TAG: Final = f"id IN (SELECT file FROM tags WHERE {_IS_TAG})"  # noqa: S608 - our own text, as below
 _HAS_COMMON_TAG: Final = f"EXISTS (SELECT 1 FROM tags WHERE file = files.id AND {_IS_TAG})"  # noqa: S608
 Side = Literal["contains", "ends"]
+T = TypeVar("T")
 
+_OF_FILE: Final = "file = (SELECT id FROM files WHERE path = ?)"
+_TAG_COUNTS: Final = "SELECT key, shown, notes, total FROM tag_counts"
 _COMPARED: Final = 10_000  # Names that are compared letter by letter with one that there is not.
 _COMMON: Final = 1000  # A tag of this many notes is searched note by note: the first ones are found soon.
 
@@ -162,15 +165,17 @@ class Queries:
             if self.connection.in_transaction:  # Some errors have ended it already.
                 self.connection.execute("ROLLBACK")
 
+    def rows(self, make: Callable[..., T], sql: str, about: Sequence[Any] | dict[str, Any] = ()) -> list[T]:
+        """Returns what is made of each row of an answer."""
+        return [make(*row) for row in self.connection.execute(sql, about)]
+
     def file(self, path: str) -> FileRow | None:
-        row = self.connection.execute(f"SELECT {_FILE} FROM files WHERE path = ?", (path,)).fetchone()  # noqa: S608
-        return FileRow(*row) if row else None
+        return next(iter(self.rows(FileRow, f"SELECT {_FILE} FROM files WHERE path = ?", (path,))), None)  # noqa: S608
 
     def text(self, path: str) -> str | None:
         """Returns the text of a file: of a note, all of it; of a canvas, its words."""
         body = "SELECT body FROM texts WHERE id = (SELECT id FROM files WHERE path = ?)"
-        row = self.connection.execute(body, (path,)).fetchone()
-        return row[0] if row else None
+        return next(iter(self.rows(str, body, (path,))), None)
 
     def find(self, text: str) -> list[str]:
         """Returns the files that a user may mean, the likeliest first: `.md`, the case or folders may be missing."""
@@ -196,9 +201,7 @@ class Queries:
         files: list[tuple[str, str]] = self.connection.execute("SELECT name, path FROM files").fetchall()
         for name, path in files:
             own = _pairs(name)
-            score = 2 * len(pairs & own) / (len(pairs) + len(own))
-            if wanted and wanted in name:
-                score += 1
+            score = 2 * len(pairs & own) / (len(pairs) + len(own)) + bool(wanted and wanted in name)
             if score >= 0.4:
                 scored.append((-score, len(path), path))
         if not scored:  # Of a short name, two swapped letters leave too few pairs.
@@ -208,26 +211,21 @@ class Queries:
 
     def candidates(self, name: str) -> list[str]:
         """Returns the paths of all files whose name has this key; notes without `.md`."""
-        rows = self.connection.execute("SELECT path FROM files WHERE name = ? ORDER BY path", (name,))
-        return [path for (path,) in rows]
+        return self.rows(str, "SELECT path FROM files WHERE name = ? ORDER BY path", (name,))
 
     def recent(self, limit: int = 20, offset: int = 0) -> list[FileRow]:
         """Returns the notes, canvases and bases that were changed last, the newest first."""
-        rows = self.connection.execute(
-            f"SELECT {_FILE} FROM files WHERE kind <> 'attachment' ORDER BY mtime DESC, path LIMIT ? OFFSET ?",  # noqa: S608
-            (limit, offset),
-        )
-        return [FileRow(*row) for row in rows]
+        newest = f"SELECT {_FILE} FROM files WHERE kind <> 'attachment' ORDER BY mtime DESC, path LIMIT ? OFFSET ?"  # noqa: S608
+        return self.rows(FileRow, newest, (limit, offset))
 
     def folder(self, path: str) -> FolderListing | None:
         """Returns the content of a folder; '' is the vault itself. Only folders with files somewhere below exist."""
         path = self._spelled(path.strip("/"))
-        rows = self.connection.execute("SELECT path, kind, title FROM files WHERE folder = ?", (path,))
-        files = tuple(sorted((ListedFiles(*row) for row in rows), key=lambda file: _order(file.path)))
+        files = self.rows(ListedFiles, "SELECT path, kind, title FROM files WHERE folder = ?", (path,))
         below = [folder for folder in self._folders(path) if folder.path.rpartition("/")[0] == path]
         if not files and not below and path and path not in self.mounts:
             return None
-        return FolderListing(path, tuple(below), files)
+        return FolderListing(path, tuple(below), tuple(sorted(files, key=lambda file: _order(file.path))))
 
     def structure(self, depth: int | None = None, within: str = "") -> list[FolderRow]:
         """Returns all folders below one, to some depth, each followed by those in it."""
@@ -258,51 +256,47 @@ class Queries:
         return min((path for path in {*every, *self.mounts} if key(path) == wanted), default=folder)
 
     def tags(self) -> list[TagCount]:
-        rows = self.connection.execute("SELECT key, shown, notes, total FROM tag_counts ORDER BY key")
-        return [TagCount(*row) for row in rows]
+        return self.rows(TagCount, f"{_TAG_COUNTS} ORDER BY key")
 
     def tag(self, tag: str) -> TagCount | None:
         """Returns one tag, with or without its `#`, in any case."""
-        found = "SELECT key, shown, notes, total FROM tag_counts WHERE key = ?"
-        row = self.connection.execute(found, (_tag_key(tag),)).fetchone()
-        return TagCount(*row) if row else None
+        return next(iter(self.rows(TagCount, f"{_TAG_COUNTS} WHERE key = ?", (_tag_key(tag),))), None)
 
     def with_tag(self, tag: str, limit: int = -1, offset: int = 0) -> list[ListedFiles]:
         """Returns the notes with a tag, or one nested in it."""
         count = self.tag(tag)
         having = _HAS_COMMON_TAG if count and count.total >= _COMMON else _HAS_TAG
-        rows = self.connection.execute(
-            f"SELECT path, kind, title FROM files WHERE {having} ORDER BY path LIMIT :most OFFSET :offset",  # noqa: S608
-            {"tag": _tag_key(tag), "most": limit, "offset": offset},
-        )
-        return [ListedFiles(*row) for row in rows]
+        found = f"SELECT path, kind, title FROM files WHERE {having} ORDER BY path LIMIT :most OFFSET :offset"  # noqa: S608
+        return self.rows(ListedFiles, found, {"tag": _tag_key(tag), "most": limit, "offset": offset})
 
     def count(self, table: Literal["headings", "links", "tasks"], path: str) -> int:
-        # They are numbered.
-        return sum(n + 1 for (n,) in self._found("n", table, path, "n DESC LIMIT 1"))
+        return sum(n + 1 for n in self._of(path, int, "n", table, "n DESC LIMIT 1"))  # They are numbered.
 
     def headings(self, path: str, limit: int = -1) -> list[HeadingRow]:
-        return [HeadingRow(*row) for row in self._found("level, text, line", "headings", path, f"n LIMIT {limit:d}")]
+        return self._of(path, HeadingRow, "level, text, line", "headings", f"n LIMIT {limit:d}")
 
     def blocks(self, path: str) -> list[BlockRow]:
-        return [BlockRow(*row) for row in self._found("id, line", "blocks", path)]
+        return self._of(path, BlockRow, "id, line", "blocks")
 
     def with_alias(self, alias: str) -> list[str]:
         """Returns the notes that have an alias."""
         some = "SELECT DISTINCT path FROM aliases JOIN files ON files.id = aliases.file WHERE key = ? ORDER BY path"
-        return [path for (path,) in self.connection.execute(some, (key(alias.strip()),))]
+        return self.rows(str, some, (key(alias.strip()),))
 
     def aliases(self, path: str) -> list[str]:
-        return [shown for (shown,) in self._found("shown", "aliases", path)]
+        return self._of(path, str, "shown", "aliases")
 
     def tags_of(self, path: str) -> list[str]:
         """Returns the tags of a note, each once, as in its first occurrence."""
         # SQLite takes `shown` from the row with the least `n`.
-        rows = self._found("shown, min(n) AS n", "tags", path, "n", grouped="GROUP BY key")
-        return [shown for shown, _ in rows]
+        some = f"SELECT shown, min(n) AS n FROM tags WHERE {_OF_FILE} GROUP BY key ORDER BY n"  # noqa: S608
+        return [shown for shown, _ in self.connection.execute(some, (path,))]
 
     def tasks(self, path: str, limit: int = -1) -> list[NoteTask]:
-        return [NoteTask(*row) for row in self._found("line, status, text", "tasks", path, f"n LIMIT {limit:d}")]
+        return self._of(path, NoteTask, "line, status, text", "tasks", f"n LIMIT {limit:d}")
+
+    def _of(self, path: str, make: Callable[..., T], columns: str, table: str, order: str = "n") -> list[T]:
+        return self.rows(make, f"SELECT {columns} FROM {table} WHERE {_OF_FILE} ORDER BY {order}", (path,))  # noqa: S608
 
     def properties_in_use(self) -> dict[str, int]:
         """Returns all properties, in lower case, with the number of notes that have them; the most frequent first."""
@@ -338,11 +332,6 @@ class Queries:
             words, size = ask("SELECT ifnull(sum(words), 0), ifnull(sum(size), 0) FROM files").fetchone()
             counts |= {"words": words, "size": size}
         return counts
-
-    def _found(self, columns: str, table: str, path: str, order: str = "n", *, grouped: str = "") -> sqlite3.Cursor:
-        file = "file = (SELECT id FROM files WHERE path = ?)"
-        sql = f"SELECT {columns} FROM {table} WHERE {file} {grouped} ORDER BY {order}"  # noqa: S608
-        return self.connection.execute(sql, (path,))
 
 
 def _within(folder: str) -> str:
