@@ -11,11 +11,12 @@ after another: no tree is built from a page that was not checked.
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import urljoin
 
 import anyio
@@ -24,7 +25,7 @@ from anyio import to_thread
 from tidings._kit.decompress import Corrupt, OverLimit, gunzip, is_gzip
 from tidings.web.documents.invisible import disarm
 from tidings.web.fetch.fetcher import Fetcher
-from tidings.web.fetch.request import FetchError, Request, Response
+from tidings.web.fetch.request import FetchError, Request
 from tidings.web.fetch.urls import Url, parse
 from tidings.web.pages import failed
 
@@ -34,21 +35,19 @@ _LONGEST_TAG = 4096
 _LONGEST_URL = 2048
 _LONGEST_LINK = 2048
 _LONGEST_TEXT = 200
+MOST_SITEMAPS: Final = 20
+DEEPEST: Final = 3
+_AT_ONCE: Final = 4
 
 _HREF = re.compile(rb"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _TAG = re.compile(rb"<[^<>]*(?:>|$)")
 _LINK_END = re.compile(rb"</?a\b", re.IGNORECASE)
 Source = Literal["page", "sitemap"]
 
-MOST_SITEMAPS: Final = 20
-DEEPEST: Final = 3
-MOST_KNOWN: Final = 50_000
-_AT_ONCE: Final = 4
 _CURES: Final[dict[int, str]] = dict.fromkeys((404, 410), "check the address, or begin with the front page of the site")
 
 
-@dataclass(frozen=True)
-class Sitemap:
+class Sitemap(NamedTuple):
     """The contents of one sitemap."""
 
     pages: tuple[tuple[str, str | None], ...] = ()  # their URLs, and when each was modified
@@ -67,8 +66,44 @@ def read_sitemap(body: bytes, url: str) -> Sitemap:
             body = gunzip(body, MOST_UNPACKED)
         except (Corrupt, OverLimit) as error:
             raise BadSitemap(f"it cannot be decompressed: {error}") from error
-    beginning = body[:512].lstrip(b"\xef\xbb\xbf \t\r\n")
-    return _from_xml(body, url) if beginning.startswith(b"<") else _from_text(body)
+    if body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return _from_xml(body, url)
+    lines = body[:MOST_UNPACKED].decode("utf-8", "replace").lstrip("\ufeff").splitlines()
+    urls = [line.strip() for line in lines if re.match(r"\s*https?://\S+\s*$", line[: _LONGEST_URL + 1])]
+    if not urls:
+        raise BadSitemap("it lists no URLs")
+    return Sitemap(tuple((each, None) for each in urls[:MOST_URLS]), cut=len(urls) > MOST_URLS)
+
+
+def _from_xml(body: bytes, url: str) -> Sitemap:
+    # Imported late, for a quick start; lxml has no types.
+    lxml = cast("Any", import_module("lxml.etree"))
+    options = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False, "recover": True}
+    elements = lxml.iterparse(BytesIO(body), tag=("{*}url", "{*}sitemap"), **options)
+    pages: list[tuple[str, str | None]] = []
+    sitemaps: list[str] = []
+    try:
+        for _, element in elements:
+            if len(pages) + len(sitemaps) >= MOST_URLS:
+                return Sitemap(tuple(pages), tuple(sitemaps), cut=True)
+            place, modified = (
+                next(((each.text or "").strip() for each in element.iterchildren(f"{{*}}{name}")), "")
+                for name in ("loc", "lastmod")
+            )
+            if 0 < len(place) <= _LONGEST_URL and (whole := _joined(url, place)):
+                if lxml.QName(element).localname == "sitemap":
+                    sitemaps.append(whole)
+                else:
+                    pages.append((whole, modified or None))
+            # Freed at once, so that the tree never takes more memory than the file.
+            element.clear()
+            while element.getprevious() is not None:
+                del element.getparent()[0]
+    except lxml.XMLSyntaxError as error:
+        raise BadSitemap(f"it is not XML: {error}") from error
+    if elements.root is None or lxml.QName(elements.root).localname not in ("urlset", "sitemapindex"):
+        raise BadSitemap("it is not a sitemap")
+    return Sitemap(tuple(pages), tuple(sitemaps))
 
 
 def links_of(body: bytes, url: str) -> dict[str, str]:
@@ -81,60 +116,6 @@ def links_of(body: bytes, url: str) -> dict[str, str]:
             plain = html.unescape(_TAG.sub(b" ", inside).decode("utf-8", "replace"))
             pages[link] = " ".join(plain.split())[:_LONGEST_TEXT]
     return pages
-
-
-def _from_text(body: bytes) -> Sitemap:
-    lines = body[:MOST_UNPACKED].decode("utf-8", "replace").lstrip("\ufeff").splitlines()
-    urls = [line.strip() for line in lines if re.match(r"\s*https?://\S+\s*$", line[: _LONGEST_URL + 1])]
-    if not urls:
-        raise BadSitemap("it lists no URLs")
-    return Sitemap(tuple((url, None) for url in urls[:MOST_URLS]), cut=len(urls) > MOST_URLS)
-
-
-def _from_xml(body: bytes, url: str) -> Sitemap:
-    pages: list[tuple[str, str | None]] = []
-    sitemaps: list[str] = []
-    cut = False
-    for kind, place, modified in _entries(body):
-        if len(pages) + len(sitemaps) >= MOST_URLS:
-            cut = True
-            break
-        whole = _joined(url, place)
-        if whole and kind == "sitemap":
-            sitemaps.append(whole)
-        elif whole:
-            pages.append((whole, modified))
-    return Sitemap(tuple(pages), tuple(sitemaps), cut)
-
-
-def _entries(body: bytes) -> Iterator[tuple[str, str, str | None]]:
-    """Yields each `url` or `sitemap` of the document: its kind, its `loc`, its `lastmod`."""
-    # Imported late, for a quick start; lxml has no types.
-    lxml = cast("Any", import_module("lxml.etree"))
-    options = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False, "recover": True}
-    try:
-        known = False
-        for event, element in lxml.iterparse(BytesIO(body), events=("start", "end"), **options):
-            name = _local(element)
-            if event == "start":
-                known = known or name in {"urlset", "sitemapindex"}
-                continue
-            if name in {"url", "sitemap"}:
-                fields = {_local(child): (child.text or "").strip() for child in element}
-                if 0 < len(fields.get("loc", "")) <= _LONGEST_URL:
-                    yield name, fields["loc"], fields.get("lastmod") or None
-                # Freed at once, so that the tree never takes more memory than the file.
-                element.clear()
-                while element.getprevious() is not None:
-                    del element.getparent()[0]
-    except lxml.XMLSyntaxError as error:
-        raise BadSitemap(f"it is not XML: {error}") from error
-    if not known:
-        raise BadSitemap("it is not a sitemap")
-
-
-def _local(element: Any) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
 
 
 def _hrefs(body: bytes, opening: bytes, base: str) -> Iterable[tuple[str, int]]:
@@ -184,19 +165,19 @@ class SiteMap:
     notes: tuple[str, ...] = ()  # the parts that could not be read, and why
 
 
-@dataclass
 class Mapper:
     """Finds the pages of one site."""
 
-    fetcher: Fetcher
-    _host: str = field(default="", init=False)
-    _pages: dict[str, SitePage] = field(default_factory=dict[str, SitePage], init=False)
-    _sitemaps: list[str] = field(default_factory=list[str], init=False)
-    _notes: list[str] = field(default_factory=list[str], init=False)
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+        self._host = ""
+        self._pages: dict[str, SitePage] = {}
+        self._sitemaps: list[str] = []
+        self._notes: list[str] = []
 
     async def map(self, url: str, *, limit: int) -> SiteMap:
         """Returns up to `limit` pages of the host of `url`. Raises `FetchError` if `url` could not be fetched."""
-        page = await self.fetcher.fetch(Request(url))
+        page = await self._fetcher.fetch(Request(url))
         if page.status >= 400:
             raise failed(page, _CURES)
         site = parse(page.url)
@@ -212,12 +193,10 @@ class Mapper:
         return SiteMap(page.url, pages[:limit], len(pages), tuple(self._sitemaps), tuple(self._notes))
 
     def _add(self, url: str, source: Source, modified: str | None = None, title: str | None = None) -> None:
-        try:
+        with suppress(FetchError):
             place = parse(url)
-        except FetchError:
-            return
-        if len(self._pages) < MOST_KNOWN and _bare(place.host) == self._host:
-            self._pages.setdefault(str(place), SitePage(str(place), source, modified, title))
+            if len(self._pages) < MOST_URLS and _bare(place.host) == self._host:
+                self._pages.setdefault(str(place), SitePage(str(place), source, modified, title))
 
     def _note(self, what: str, why: Exception) -> None:
         self._notes.append(disarm(f"{what}: {why}")[:300])
@@ -225,17 +204,15 @@ class Mapper:
     async def _read_sitemaps(self, site: Url) -> None:
         named: Sequence[str] = ()
         try:
-            named = (await self.fetcher.robots(str(site))).sitemaps()
+            named = (await self._fetcher.robots(str(site))).sitemaps()
         except FetchError as error:
             self._note(f"{site.origin}/robots.txt", error)
         known = dict.fromkeys(named or [str(site.at("/sitemap.xml"))])
-        level, tried, left = list(known), 0, 0
+        level, room, left = list(known), MOST_SITEMAPS, 0
         for _ in range(DEEPEST):
-            room = MOST_SITEMAPS - tried
-            left += len(level[room:])
-            tried += len(level[:room])
-            following = await self._read_all(level[:room])
-            level = [url for url in dict.fromkeys(following) if url not in known]
+            read, left = level[:room], left + len(level[room:])
+            room -= len(read)
+            level = [url for url in dict.fromkeys(await self._read_all(read)) if url not in known]
             known |= dict.fromkeys(level)
         if left := left + len(level):
             self._notes.append(
@@ -248,9 +225,12 @@ class Mapper:
         room = anyio.CapacityLimiter(_AT_ONCE)
 
         async def one(url: str) -> None:
+            asked = Request(url, accept="application/xml, text/xml;q=0.9, */*;q=0.5")
             async with room:
                 try:
-                    response = await self._get(url)
+                    response = await self._fetcher.fetch(asked)
+                    if response.status >= 400:
+                        raise failed(response)
                     read[url] = await to_thread.run_sync(read_sitemap, response.body, response.url)
                 except (FetchError, BadSitemap) as error:
                     self._note(url, error)
@@ -259,20 +239,14 @@ class Mapper:
             for url in urls:
                 tasks.start_soon(one, url)
         following: list[str] = []
-        for url, sitemap in ((url, read[url]) for url in urls if url in read):
+        for url in filter(read.__contains__, urls):
             self._sitemaps.append(url)
-            for page, modified in sitemap.pages:
+            for page, modified in read[url].pages:
                 self._add(page, "sitemap", disarm(modified)[:40] if modified else None)
-            if sitemap.cut:
-                self._notes.append(f"{url}: it lists more than {MOST_KNOWN:,} URLs; the rest is left out.")
-            following += sitemap.sitemaps
+            if read[url].cut:
+                self._notes.append(f"{url}: it lists more than {MOST_URLS:,} URLs; the rest is left out.")
+            following += read[url].sitemaps
         return following
-
-    async def _get(self, url: str) -> Response:
-        response = await self.fetcher.fetch(Request(url, accept="application/xml, text/xml;q=0.9, */*;q=0.5"))
-        if response.status >= 400:
-            raise failed(response)
-        return response
 
 
 def _bare(host: str) -> str:
