@@ -28,7 +28,7 @@ from tidings.server.waking.changes import ChangedItem
 from tidings.web import prompts
 from tidings.web.library import PageUnknown, WebLibrary
 from tidings.web.resources.addresses import SCHEME, address, is_ours, parse_address
-from tidings.web.resources.reading import OURS, WebResources, complete
+from tidings.web.resources.reading import OURS, WebResources
 from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
@@ -93,7 +93,8 @@ class WebServer(ExactServer):
         elif bus is None and settings.store is not None:
             store = settings.store.resolve()  # The same for all processes, by whichever link they name it.
             bus = SqliteBus(store.with_name(f"{store.name}-bus"), private=True)
-        bus = bus or MemoryBus()
+        elif bus is None:
+            bus = MemoryBus()
         if settings.store is None and not isinstance(bus, MemoryBus):
             raise BadSetting(
                 "Processes that share a bus must share their pages, too. Give --store FILE, the same for all, or leave "
@@ -107,7 +108,7 @@ class WebServer(ExactServer):
         self.on_last_subscriber(f"{SCHEME}*")(self._end_watch)
         self._resources = WebResources(lambda: self.store)
         self.provide(self._resources)
-        self.completion()(self._complete)
+        self.completion()(self._resources.complete)
         fetch, text = FetchTools(self._running_parts), TextTools(self._running_parts)
         watch, page_uris = WatchTools(self._running_parts), address("page", "")
         for function, title, hints in (
@@ -189,12 +190,12 @@ class WebServer(ExactServer):
         except BadAddress as error:
             raise ResourceNotFound(str(error), data={"uri": uri}) from error
         if asked.since:
-            why = f"{asked.uri} begins with a fixed version. Subscribe to {address('diff', asked.id)}."
+            why = f"{uri} begins with a fixed version. Subscribe to {address('diff', asked.id)}."
             raise NotSubscribable(why, data={"uri": uri})
         if not asked.live:
             entry = await self.store.get(asked.id)
             page = address("page", entry.page_id) if entry else f"{SCHEME}page/{{page_id}}"
-            why = f"{asked.uri} is one version, which never changes. Subscribe to its page: {page}."
+            why = f"{uri} is one version, which never changes. Subscribe to its page: {page}."
             raise NotSubscribable(why, data={"uri": uri})
         try:
             await self.watcher.begin(asked.id, uri)
@@ -231,11 +232,3 @@ class WebServer(ExactServer):
                 item["title"] = page.address
             items.append(item)
         return items
-
-    async def _complete(
-        self,
-        ref: types.PromptReference | types.ResourceTemplateReference,
-        argument: types.CompletionArgument,
-        context: types.CompletionContext | None,
-    ) -> types.Completion:
-        return await complete(self.store, argument, (context and context.arguments) or {})

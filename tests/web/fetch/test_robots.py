@@ -123,7 +123,7 @@ async def test_a_long_file_is_asked_without_holding_up_others() -> None:
     here = threading.get_ident()
     long = robots("User-agent: *\n" + "Disallow: /*b\n" * 5_000)
     threads: list[int] = []
-    long._rules = lambda name: threads.append(threading.get_ident()) or Robots._rules(long, name)
+    long.refuses = lambda *asked: threads.append(threading.get_ident()) or Robots.refuses(long, *asked)
     with pytest.raises(RobotsRefused, match="forbids it"):
         await long.check(parse("https://example.org/b"), "Tidings")
     with pytest.raises(RobotsRefused):

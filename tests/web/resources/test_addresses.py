@@ -23,12 +23,12 @@ ID, OTHER = "0123456789abcdef", "fedcba9876543210"
 def test_each_kind_has_uris_that_are_written_in_one_way(kind: str) -> None:
     uri = f"webfetch://{kind}/{ID}"
     assert parse_address(uri) == WebAddress(kind, ID)
-    assert parse_address(uri).uri == uri == address(kind, ID)
+    assert uri == address(kind, ID)
 
 
 def test_a_diff_may_begin_with_a_version_and_nothing_else_may() -> None:
     parsed = parse_address(f"webfetch://diff/{ID}?from={OTHER}")
-    assert (parsed.since, parsed.uri) == (OTHER, f"webfetch://diff/{ID}?from={OTHER}")
+    assert parsed.since == OTHER
     for bad in (
         f"webfetch://page/{ID}?from={OTHER}",
         f"webfetch://diff/{ID}?from=",
@@ -90,7 +90,7 @@ def test_a_long_text_is_not_repeated_at_length() -> None:
 def test_no_text_does_more_than_be_refused(text: str) -> None:
     for uri in (text, f"webfetch://{text}", f"webfetch://page/{text}"):
         with suppress(BadAddress):
-            assert parse_address(uri).uri == uri
+            assert uri.startswith(address(*parse_address(uri)[:2]))
 
 
 @pytest.mark.parametrize(

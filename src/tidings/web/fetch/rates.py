@@ -78,25 +78,22 @@ class Rates:
             turn = max(turn, entry.turns[-self.per_minute] + MINUTE)
         if turn - now > patience:
             raise NoTurn(turn - now, held=turn == entry.held_until)
-        if part:
-            await self.sleep(turn - now) if turn > now else None
-            return turn - now
-        insort(entry.turns, turn)
+        if not part:
+            insort(entry.turns, turn)
         try:
             if turn > now:
                 await self.sleep(turn - now)
         except BaseException:
-            entry.turns.remove(turn)
+            if not part:
+                entry.turns.remove(turn)
             raise
         return turn - now
 
     def _entry(self, host: str) -> _Host:
-        if host not in self._hosts:
-            if len(self._hosts) >= _MANY_HOSTS:
-                now = self.clock()
-                for name, entry in tuple(self._hosts.items()):
-                    recent = bool(entry.turns) and entry.turns[-1] > now - MINUTE
-                    if not (entry.users or recent or entry.held_until > now):
-                        del self._hosts[name]
-            self._hosts[host] = _Host(anyio.Semaphore(self.per_host))
-        return self._hosts[host]
+        if host not in self._hosts and len(self._hosts) >= _MANY_HOSTS:
+            now = self.clock()
+            for name, entry in tuple(self._hosts.items()):
+                recent = bool(entry.turns) and entry.turns[-1] > now - MINUTE
+                if not (entry.users or recent or entry.held_until > now):
+                    del self._hosts[name]
+        return self._hosts.setdefault(host, _Host(anyio.Semaphore(self.per_host)))

@@ -8,6 +8,7 @@ name thousands of agents for thousands of rules.
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -51,17 +52,22 @@ class Robots:
         """Returns why `url` is forbidden to `agent`; None if it is allowed."""
         if self.nothing is not None:
             return self.nothing
-        return None if self._rules(token(agent)).can_fetch(str(url), "*") else "its robots.txt forbids it"
+        name = token(agent)
+        # Several threads may run this at once, so the local value is used, not the cached one.
+        if (rules := self._parsed.get(name)) is None:
+            if len(self._parsed) >= _MOST_AGENTS:
+                self._parsed.clear()
+            rules = Protego.parse("\n".join(["User-agent: *", *_lines_for(self.text, name)]))
+            self._parsed[name] = rules
+        return None if rules.can_fetch(str(url), "*") else "its robots.txt forbids it"
 
     def sitemaps(self) -> tuple[str, ...]:
         """Returns the sitemaps in the file as absolute URLs."""
         found: dict[str, None] = {}
         for field_, value in _records(self.text):
             if field_ in {"sitemap", "sitemaps", "site-map"} and value:
-                try:
+                with suppress(BadUrl):
                     found[str(join(self.url, value))] = None
-                except BadUrl:
-                    continue
                 if len(found) == _MOST_SITEMAPS:
                     break
         return tuple(found)
@@ -75,16 +81,6 @@ class Robots:
         if rule is not None:
             hint = "set respect_robots=false if you have permission to fetch it"
             raise RobotsRefused(f"{url} is not fetched: {rule}; {hint}", url=str(url))
-
-    def _rules(self, name: str) -> Protego:
-        # Several threads may run this at once, so the local value is returned, not the cached one.
-        found = self._parsed.get(name)
-        if found is None:
-            if len(self._parsed) >= _MOST_AGENTS:
-                self._parsed.clear()
-            rules = ["User-agent: *", *_lines_for(self.text, name)]
-            found = self._parsed[name] = Protego.parse("\n".join(rules))
-        return found
 
 
 def _records(text: str) -> list[tuple[str, str]]:
@@ -129,36 +125,23 @@ class RobotsCache:
 
     async def of(self, url: Url, load: Load) -> Robots:
         """Returns the rules of the URL's origin. Raises `FetchError` if the site cannot be reached in time."""
-        origin = url.origin
-        if kept := self._fresh(origin):
-            return kept
         # One request for all callers at the same time. If it fails, the next caller tries.
-        lock = self._loading.setdefault(origin, anyio.Lock())
+        lock = self._loading.setdefault(url.origin, anyio.Lock())
         try:
             async with lock:
-                if kept := self._fresh(origin):
-                    return kept
-                return self._keep(origin, await _loaded(url, load))
+                last, until = self._kept.get(url.origin, (None, 0.0))
+                if last is None or until <= self._clock():
+                    robots = await _loaded(url, load)
+                    until = self._clock() + (DAY if robots.nothing is None else _AFTER_FAILURE)
+                    last = robots if last is None or robots.nothing is None else last
+                    self._kept[url.origin] = (last, until)
+                self._kept.move_to_end(url.origin)
         finally:
             if not lock.statistics().tasks_waiting:
-                self._loading.pop(origin, None)
-
-    def _fresh(self, origin: str) -> Robots | None:
-        robots, until = self._kept.get(origin, (None, 0.0))
-        if robots is None or until <= self._clock():
-            return None
-        self._kept.move_to_end(origin)
-        return robots
-
-    def _keep(self, origin: str, robots: Robots) -> Robots:
-        failed = robots.nothing is not None
-        if failed and origin in self._kept:
-            robots = self._kept[origin][0]
-        self._kept[origin] = (robots, self._clock() + (_AFTER_FAILURE if failed else DAY))
-        self._kept.move_to_end(origin)
+                self._loading.pop(url.origin, None)
         while len(self._kept) > _MOST_SITES or sum(len(kept.text) for kept, _ in self._kept.values()) > _MOST_TEXT:
             self._kept.popitem(last=False)
-        return robots
+        return last
 
 
 async def _loaded(url: Url, load: Load) -> Robots:

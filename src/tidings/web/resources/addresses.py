@@ -13,8 +13,7 @@ from tidings.server.families import BadAddress, ResourceFamily, ResourceKind
 Kind = Literal["packet", "content", "normalized", "screenshot", "raw", "page", "diff"]
 
 _JSON: Final = "application/json"
-_SOURCE: Final = "{source_id}"
-_PAGE: Final = "{page_id}"
+_SOURCE, _PAGE = "{source_id}", "{page_id}"
 
 FAMILY: Final = ResourceFamily(
     "webfetch",
@@ -68,11 +67,6 @@ class WebAddress(NamedTuple):
         """True if the resource is about a page, which can change and be subscribed to; a version never changes."""
         return FAMILY[self.kind].argument == _PAGE
 
-    @property
-    def uri(self) -> str:
-        """The URI."""
-        return FAMILY.uri(self.kind, self.id, {"from": self.since})
-
 
 def parse_address(uri: str) -> WebAddress:
     """Takes a URI apart. Raises `BadAddress` if it is not a URI of this server."""
@@ -109,12 +103,10 @@ def is_id(text: str) -> bool:
 def source_id_of(text: str) -> str:
     """Returns the id of a version from its source_id or one of its URIs; raises `BadAddress` if it is neither."""
     text = text.strip()
-    if text.startswith(SCHEME):
-        parsed = parse_address(text)
-        if not parsed.live:
-            return parsed.id
-    elif is_id(text):
+    if is_id(text):
         return text
+    if text.startswith(SCHEME) and not (parsed := parse_address(text)).live:
+        return parsed.id
     raise BadAddress(
         f"{quoted(text, 101)} is not a source_id. Give the 16 hex digits from the answer of `fetch`, or "
         f"{SCHEME}packet/…"

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import mcp_types as types
 from anyio import to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
-from mcp_types import Annotations, Completion, CompletionArgument, Resource, ResourceTemplate
 
 from tidings._kit.text import one_line, shortened
 from tidings.server.families import MOST_COMPLETIONS, BadAddress, ResourceMissing, completion
@@ -53,24 +53,24 @@ class WebResources:
         # URLs, too: subscribing to one is refused with what to do instead, as reading is.
         return uri.startswith(OURS) if not uri.endswith("*") else is_ours(uri)
 
-    def templates(self) -> Sequence[ResourceTemplate]:
+    def templates(self) -> Sequence[types.ResourceTemplate]:
         return FAMILY.templates()
 
-    async def page(self, cursor: str | None) -> tuple[list[Resource], str | None]:
+    async def page(self, cursor: str | None) -> tuple[list[types.Resource], str | None]:
         """Returns the packets of some versions: their content, bytes and screenshots have the same ids."""
         try:
             summaries, following = await self._store().listing(cursor, PAGE)
         except StoreCursorInvalid as error:
             raise ValueError(str(error)) from error
         resources = [
-            Resource(
+            types.Resource(
                 name=summary.source_id,
                 uri=address("packet", summary.source_id),
                 title=shown_title(summary.title, summary.address),
                 description=f"{urlsplit(summary.address).hostname or 'given'}, {summary.retrieved_at}",
                 mime_type="application/json",
                 size=summary.size,
-                annotations=Annotations(last_modified=summary.retrieved_at),
+                annotations=types.Annotations(last_modified=summary.retrieved_at),
             )
             for summary in summaries
         ]
@@ -83,6 +83,39 @@ class WebResources:
             raise ResourceNotFoundError(str(error)) from error
         except StoreError as error:
             raise ResourceError(str(error)) from error
+
+    async def complete(
+        self,
+        _ref: types.PromptReference | types.ResourceTemplateReference,
+        argument: types.CompletionArgument,
+        context: types.CompletionContext | None,
+    ) -> types.Completion:
+        """Completes an argument. An id is also found by the title or the URL of its page."""
+        store, given = self._store(), (context and context.arguments) or {}
+        typed = argument.value.strip().lower()
+        match argument.name:
+            case "from" | "since" if named := given.get("page_id") or given.get("url"):
+                try:
+                    page, _ = await meant(store, named)
+                except BadAddress:
+                    page = None
+                ids = [each.source_id for each in page.versions] if page else []
+                return completion(each for each in ids if each.startswith(typed))
+            case "source_id" | "from" | "since":
+                ids = await store.source_ids(typed, MOST_COMPLETIONS + 1)
+                return completion([*ids, *(each.source_id for each in await _matching(store, typed))])
+            case "page_id":
+                ids = await store.page_ids(typed, MOST_COMPLETIONS + 1)
+                return completion([*ids, *(each.page_id for each in await _matching(store, typed))])
+            case "url":
+                return completion(each.address for each in await _matching(store, typed))
+            case "urls":
+                # Several, separated by spaces: the last one is being typed.
+                before, space, last = argument.value.rpartition(" ")
+                found = await _matching(store, last.strip().lower())
+                return completion(before + space + each.address for each in found if each.address not in before)
+            case _:
+                return completion([])
 
 
 async def read(store: Store, uri: str) -> ReadResourceContents:
@@ -177,34 +210,6 @@ def known_page(found: StoredPage | None, named: str) -> StoredPage:
     if found is None:
         raise ResourceMissing(f"No page {disarm(named.strip()[:300])!r} is known here. `fetch` it first.")
     return found
-
-
-async def complete(store: Store, argument: CompletionArgument, given: Mapping[str, str]) -> Completion:
-    """Completes an argument; `given` are the others. An id is also found by the title or the URL of its page."""
-    typed = argument.value.strip().lower()
-    match argument.name:
-        case "from" | "since" if named := given.get("page_id") or given.get("url"):
-            try:
-                page, _ = await meant(store, named)
-            except BadAddress:
-                page = None
-            ids = [each.source_id for each in page.versions] if page else []
-            return completion(each for each in ids if each.startswith(typed))
-        case "source_id" | "from" | "since":
-            ids = await store.source_ids(typed, MOST_COMPLETIONS + 1)
-            return completion([*ids, *(each.source_id for each in await _matching(store, typed))])
-        case "page_id":
-            ids = await store.page_ids(typed, MOST_COMPLETIONS + 1)
-            return completion([*ids, *(each.page_id for each in await _matching(store, typed))])
-        case "url":
-            return completion(each.address for each in await _matching(store, typed))
-        case "urls":
-            # Several, separated by spaces: the last one is being typed.
-            before, space, last = argument.value.rpartition(" ")
-            found = await _matching(store, last.strip().lower())
-            return completion(before + space + each.address for each in found if each.address not in before)
-        case _:
-            return completion([])
 
 
 async def _matching(store: Store, typed: str) -> list[Version]:
