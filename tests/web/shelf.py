@@ -13,8 +13,7 @@ from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
 from tidings.web.library import WebLibrary
 from tidings.web.store.store import Store
-from tidings.web.watch.intervals import Intervals
-from tidings.web.watch.state import DIFF, PAGE, WatchState
+from tidings.web.watch.state import DIFF, PAGE, Intervals, WatchState
 from tidings.web.watch.watcher import PageWatcher
 
 BEGINNING = 1_767_225_600.0

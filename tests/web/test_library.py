@@ -15,8 +15,7 @@ from tidings.web.fetch.request import BadRequest, FetchError, Request, ResponseT
 from tidings.web.library import Fetched, WebLibrary
 from tidings.web.page_options import Extraction, FetchOptions, RenderOptions
 from tidings.web.pages import HttpFailed, NoRenderer
-from tidings.web.resources import reading
-from tidings.web.resources.addresses import address
+from tidings.web.resources import address, read
 from tidings.web.store.model import StoredPage
 
 pytestmark = pytest.mark.anyio
@@ -133,10 +132,10 @@ async def test_a_page_that_claims_to_be_another_is_no_answer_for_that_one() -> N
         evil, victim = await page_at(here, "/evil"), await page_at(here, "/victim")
         assert evil.page_id != victim.page_id
         for page, word in ((evil, "gold"), (victim, "rain")):
-            read = json.loads(str((await reading.read(here.store, address("page", page.page_id))).content))
-            assert word in read["content"]
-            assert read["url"] == page.address
-        claim = await reading.read(here.store, address("page", evil.page_id))
+            found = json.loads(str((await read(here.store, address("page", page.page_id))).content))
+            assert word in found["content"]
+            assert found["url"] == page.address
+        claim = await read(here.store, address("page", evil.page_id))
         assert json.loads(str(claim.content))["canonical_url"] == victim.address
 
 

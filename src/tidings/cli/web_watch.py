@@ -129,10 +129,9 @@ async def _follow(followed: Followed, tell: Callable[[dict[str, Any]], Any]) -> 
     from tidings.web.extract.part import BadPart, check_part
     from tidings.web.fetch.request import FetchError
     from tidings.web.page_options import FetchOptions
-    from tidings.web.resources.reading import difference
+    from tidings.web.resources import difference
     from tidings.web.store.model import StoreError
-    from tidings.web.watch.condition import BadCondition, check_condition
-    from tidings.web.watch.state import DIFF
+    from tidings.web.watch.state import DIFF, BadCondition, check_condition
     from tidings.web.wiring import running
 
     send, changes = anyio.create_memory_object_stream[str](math.inf)

@@ -15,7 +15,7 @@ A page, from the site to a subscriber:
     browser/         pages as Chromium renders them
     site_map.py      the pages of a site
     page_options.py  the options of a fetch
-    resources/       `webfetch://` URIs: contents, lists, completions
+    resources.py     `webfetch://` URIs: contents, lists, completions
     tools/           the tools
     prompts.py       the prompts
     settings.py      every limit and choice, in one table

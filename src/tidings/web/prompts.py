@@ -18,8 +18,7 @@ from tidings.web.documents.budget import fit
 from tidings.web.documents.invisible import disarm
 from tidings.web.fetch.request import FetchError
 from tidings.web.fetch.urls import parse
-from tidings.web.resources.addresses import SCHEME, address
-from tidings.web.resources.reading import difference, meant, shown_title, signed
+from tidings.web.resources import SCHEME, address, difference, meant, shown_title, signed
 from tidings.web.store.model import StoredPage, StoredVersion, StoreError
 from tidings.web.store.store import Store
 

@@ -27,8 +27,7 @@ from tidings.server.live import not_found_in_era
 from tidings.server.waking.changes import ChangedItem
 from tidings.web import prompts
 from tidings.web.library import PageUnknown, WebLibrary
-from tidings.web.resources.addresses import SCHEME, address, is_ours, parse_address
-from tidings.web.resources.reading import OURS, WebResources
+from tidings.web.resources import OURS, SCHEME, WebResources, address, is_ours, parse_address
 from tidings.web.settings import BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store

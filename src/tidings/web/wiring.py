@@ -23,7 +23,7 @@ from tidings.web.pages import NoRenderer, Renders
 from tidings.web.settings import PROXY, SECRET, BadSetting, Settings
 from tidings.web.store.model import StoreError
 from tidings.web.store.store import Store
-from tidings.web.watch.intervals import Intervals
+from tidings.web.watch.state import Intervals
 from tidings.web.watch.watcher import PageWatcher
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.server.families import BadAddress
-from tidings.web.resources.addresses import (
+from tidings.web.resources import (
     FAMILY,
     WebAddress,
     address,

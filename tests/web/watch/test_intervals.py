@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tidings._kit.backoff import jittered
 from tidings.web.settings import Settings
-from tidings.web.watch.intervals import (
+from tidings.web.watch.state import (
     DAY,
     LONGEST_RETRY,
     LONGEST_RETRY_AFTER,

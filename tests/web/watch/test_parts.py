@@ -11,7 +11,7 @@ from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import ExtractOptions
 from tidings.web.extract.part import BadPart, check_part
 from tidings.web.page_options import FetchOptions
-from tidings.web.watch.condition import BadCondition, check_condition
+from tidings.web.watch.state import BadCondition, check_condition
 from tidings.web.watch.watcher import TOOL
 
 pytestmark = pytest.mark.anyio

@@ -25,8 +25,7 @@ from tidings.web.documents.invisible import disarm
 from tidings.web.documents.normalise import without_hashes
 from tidings.web.library import Fetched
 from tidings.web.page_options import STRICT, Extraction, FetchOptions, Mode, RenderOptions
-from tidings.web.resources.addresses import SCHEME, address
-from tidings.web.resources.reading import claimed, meant, shown_title, signed
+from tidings.web.resources import SCHEME, address, claimed, meant, shown_title, signed
 from tidings.web.site_map import SiteMap
 from tidings.web.store.model import StoredVersion
 from tidings.web.tools.results import NAMED, BadArgument, MaxTokens, Start, Steps, answer, as_list, problem_of

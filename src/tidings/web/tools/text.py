@@ -19,8 +19,7 @@ from tidings.web.documents.compact import Mode, compact
 from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import Chunk, Compacted
 from tidings.web.page_options import STRICT
-from tidings.web.resources.addresses import address, source_id_of
-from tidings.web.resources.reading import difference, known_page, meant
+from tidings.web.resources import address, difference, known_page, meant, source_id_of
 from tidings.web.tools.results import BadArgument, MaxTokens, Start, answer
 from tidings.web.wiring import WebWiring
 

@@ -15,11 +15,10 @@ from typing_extensions import TypedDict
 from tidings.web.documents.invisible import disarm
 from tidings.web.ignore import USUAL, BadRule, IgnoreRules
 from tidings.web.page_options import STRICT, FetchOptions, kept_openly
-from tidings.web.resources.addresses import SCHEME, address, is_id
-from tidings.web.resources.reading import known_page, meant, timestamp
+from tidings.web.resources import SCHEME, address, is_id, known_page, meant, timestamp
 from tidings.web.store.model import StoredPage, StoredVersion, StoredWatch
 from tidings.web.tools.results import BadArgument, Steps, answer, as_list
-from tidings.web.watch.condition import BadCondition, check_condition
+from tidings.web.watch.state import BadCondition, check_condition
 from tidings.web.wiring import WebWiring
 
 _MOST: Final = 200

@@ -1,13 +1,29 @@
-"""A watch as values: its plan and its state.
+"""A watch as values: its plan, its condition, its state, and the wait until the next look.
 
-Both are JSON in the store, shared by every process on it. What an older or newer server wrote is understood as far as
-possible.
+Plan and state are JSON in the store, shared by every process on it. What an older or newer server wrote is understood
+as far as possible.
+
+The subscribers of a watch with a condition are notified when it begins to hold, and not before. A fact is compared if
+the page states it. A page that is gone has disappeared.
+
+    price below 50        rating >= 4.5        availability is InStock        below 100 (the first number of the part)
+    contains TEXT         lacks TEXT           appears [TEXT]                 disappears [TEXT]
+
+The interval of a page follows its history: half as long after a change, half as long again after a look that found
+none, between `least` and `most`. `Cache-Control` and `Expires` can only make the wait longer: nothing new can be there
+before. Failures in a row double the wait, from `least` up to `LONGEST_RETRY`; so do looks that find that the page is
+gone. An interval that a caller set is kept through all of this. Only `Retry-After` is respected before anything else.
+Randomness only ever adds, so that there is never more than one request in an interval.
 """
 
-from collections.abc import Mapping
+import operator
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
+from tidings._kit.text import mail_date
+from tidings.web.documents.model import LLMPacket
 from tidings.web.ignore import BadRule, IgnoreRules
 from tidings.web.page_options import FetchOptions
 from tidings.web.pages import Validators, newest_of
@@ -109,3 +125,138 @@ def _seen(stored: Mapping[str, str] | None) -> SeenVersion | None:
 def uris_of(page_id: str) -> tuple[str, str]:
     """Returns the URIs of the resources that change when a page does."""
     return PAGE + page_id, DIFF + page_id
+
+
+_NUMBER: Final = re.compile(r"-?\d[\d,' \u00a0]*(?:\.\d+)?")
+_ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    **dict.fromkeys(("below", "under", "<"), operator.lt),
+    **dict.fromkeys(("above", "over", ">"), operator.gt),
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+_SAID: Final = re.compile(r"(contains|lacks|appears|disappears)\b\s*(.*)", re.IGNORECASE | re.DOTALL)
+_COMPARED: Final = re.compile(r"(?:([a-z][a-z ]*?)\s*)??(below|under|above|over|<=|>=|<|>|is)\s*(\S.*)", re.IGNORECASE)
+
+
+class BadCondition(ValueError):
+    """A condition is not understood. The message says what is."""
+
+
+def check_condition(when: str) -> None:
+    """Raises `BadCondition` if a condition is not understood."""
+    said, compared = _SAID.fullmatch(when.strip()), _COMPARED.fullmatch(when.strip())
+    understood = bool(said and (said[2] or said[1].lower() in ("appears", "disappears")))
+    if compared and not said:
+        understood = compared[2].lower() == "is" or bool(_NUMBER.fullmatch(compared[3].strip()))
+    if len(when) > 300 or not understood:
+        raise BadCondition(
+            f"{when[:80]!r} is not understood as a condition. Write for example 'price below 50', 'contains TEXT', "
+            "'lacks TEXT', 'appears' or 'disappears'"
+        )
+
+
+def holds(when: str, packet: LLMPacket) -> bool:
+    """Returns whether a condition holds for a version of a page."""
+    there = packet["status"] < 400
+    content = packet["content"] if there else ""
+    if said := _SAID.fullmatch(when.strip()):
+        how, what = said[1].lower(), said[2].strip().strip("\"'").casefold()
+        found = what in f"{packet['metadata'].get('title', '')}\n{content}".casefold() if there else False
+        found = found if what else bool(content.strip())
+        return found if how in ("contains", "appears") else not found
+    compared = _COMPARED.fullmatch(when.strip())
+    if compared is None or not there:
+        return False
+    name, how, what = (compared[1] or "").strip().lower(), compared[2].lower(), compared[3].strip()
+    value = packet.get("facts", {}).get(name) if name and name not in ("number", "value") else content
+    if value is None:
+        return False
+    if how == "is":
+        return value.strip().casefold() == what.strip("\"'").casefold()
+    numbers = [_number(each) for each in _NUMBER.findall(value)]
+    return any(_ORDERS[how](each, _number(what)) for each in (numbers if name else numbers[:1]))
+
+
+def _number(text: str) -> float:
+    return float(re.sub(r"[^\d.-]", "", text))
+
+
+DAY = 86_400.0
+LONGEST_RETRY = 3600.0  # seconds between two looks at a page that fails or is gone, unless the site asks for more
+LONGEST_RETRY_AFTER = 7 * DAY  # a site that says "in ten years" means no; a watched page is still looked at once a week
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """The limits of the wait between two looks, in seconds."""
+
+    first: float = 300.0
+    least: float = 60.0
+    most: float = DAY
+    jitter: float = 0.1  # the largest random addition, a share of the wait: many pages must not come due at once
+
+    def within(self, seconds: float) -> float:
+        """Returns the nearest interval that is allowed."""
+        return min(max(seconds, self.least), self.most)
+
+
+class LookInterval(NamedTuple):
+    """The interval that the history of a page gives, and the wait until its next look."""
+
+    interval: float
+    wait: float
+
+
+def after_look(
+    interval: float | None, *, changed: bool, fresh: float | None, limits: Intervals, fixed: float | None = None
+) -> LookInterval:
+    """Returns the interval after a look that worked.
+
+    `interval` is the one so far, None at the first look. `fresh` is for how many seconds the site calls its answer
+    fresh. `fixed`, the caller's interval, counts in place of what history and site say.
+    """
+    if fixed is not None:
+        asked = limits.within(fixed)
+        return LookInterval(asked, asked)
+    known = limits.first if interval is None else interval
+    following = limits.within(known * (0.5 if changed else 1.0 if interval is None else 1.5))
+    return LookInterval(following, limits.within(max(following, fresh or 0.0)))
+
+
+def after_failure(failures: int, *, retry_after: float | None, limits: Intervals, fixed: float | None = None) -> float:
+    """Returns the wait after `failures` failed looks in a row. The interval stays."""
+    doubled = min(limits.least * 2.0 ** min(max(failures, 1), 30), max(LONGEST_RETRY, limits.least))
+    wait = limits.within(doubled if fixed is None else fixed)
+    return max(wait, min(retry_after or 0.0, LONGEST_RETRY_AFTER))
+
+
+def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
+    """Returns for how many seconds from `now` an answer with these headers is fresh; None if they do not say.
+
+    `s-maxage` goes before `max-age`: what a site's own caches hold until then is what everyone gets. Zero says nothing
+    about when a page changes, only that it may not be cached.
+    """
+    parts = (part.partition("=") for part in headers.get("cache-control", "").split(","))
+    directives = {name.strip().lower(): argument.strip().strip('"') for name, _, argument in parts}
+    if "no-store" in directives or "no-cache" in directives:
+        return None
+    lifetime = _seconds(directives.get("s-maxage"))
+    if lifetime is None:
+        lifetime = _seconds(directives.get("max-age"))
+    if lifetime is None and (expires := _moment(headers.get("expires"))) is not None:
+        lifetime = expires - (_moment(headers.get("date")) or now)
+    if lifetime is None:
+        return None
+    left = lifetime - (_seconds(headers.get("age")) or 0.0)
+    return left if left > 0 else None
+
+
+def _seconds(value: str | None) -> float | None:
+    text = (value or "").strip()
+    # Only digits, and not too many of them.
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _moment(value: str | None) -> float | None:
+    moment = mail_date(value) if value and len(value) <= 100 else None
+    return moment and moment.timestamp()

@@ -39,9 +39,17 @@ from tidings.web.ignore import IgnoreRules
 from tidings.web.library import PageUnknown, Refreshed, WebLibrary
 from tidings.web.pages import HttpFailed
 from tidings.web.store.model import StoredPage, StoredWatch, StoreError
-from tidings.web.watch.condition import holds
-from tidings.web.watch.intervals import Intervals, after_failure, after_look, fresh_for
-from tidings.web.watch.state import SeenVersion, WatchPlan, WatchState, uris_of
+from tidings.web.watch.state import (
+    Intervals,
+    SeenVersion,
+    WatchPlan,
+    WatchState,
+    after_failure,
+    after_look,
+    fresh_for,
+    holds,
+    uris_of,
+)
 
 logger = logging.getLogger(__name__)
 

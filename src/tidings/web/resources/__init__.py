@@ -1,1 +1,0 @@
-"""`webfetch://` URIs: their contents, lists and completions."""
