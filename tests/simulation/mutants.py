@@ -45,10 +45,10 @@ def keep_cached_copy(original: Any, self: Any, uri: str) -> None:
     """A copy stays in the cache when its resource changed."""
 
 
-@_instead(client_modern._ListenStream, "acknowledge")
-def ignore_recovered_false(original: Any, self: Any, params: Any, meta: Any) -> None:
+@_instead(client_modern._Part, "acknowledge")
+def ignore_recovered_false(original: Any, self: Any, params: Any) -> None:
     """The client believes that nothing is missing, although the server says that it does not know."""
-    original(self, params, {**meta, client_modern.RECOVERED_KEY: True})
+    original(self, {**params, "_meta": {**params["_meta"], client_modern.RECOVERED_KEY: True}})
 
 
 @_instead(Subscriptions, "attach")

@@ -6,7 +6,7 @@ Missed changes cannot be asked for: on a new connection, and when the stream is 
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_from_wire
@@ -81,12 +81,10 @@ class LegacyFeed:
             raise self.link.gone()
         return failed
 
-    def hear(self, method: str, params: object) -> bool:
-        change = event_from_wire(method, cast("Mapping[str, Any] | None", params))
-        if change is None:
-            return False
-        self.listener.changed(change)
-        return True
+    def hear(self, method: str, params: Mapping[str, Any]) -> bool:
+        if (change := event_from_wire(method, params)) is not None:
+            self.listener.changed(change)
+        return change is not None
 
     def _again(self) -> None:
         self.listener.unknown(self._known)

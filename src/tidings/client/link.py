@@ -38,6 +38,7 @@ from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable, with_wait
 from tidings.client.http_health import HttpHealth
+from tidings.client.queue import QueueEntry
 from tidings.client.sdk_seam import InMemoryTransport, quiet
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.task_wire import TasksDeclared
@@ -472,6 +473,17 @@ class Link:
         if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
             data["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES_META_KEY: dict(capabilities)}
         return await self._dispatcher.send_raw_request(method, data["params"], opts)
+
+    async def send_aside(self, method: str, params: dict[str, Any], request_id: str) -> dict[str, Any]:
+        """Sends a request of the client's own, whose answer may be a stream. Raises a `TidingsError`."""
+        call = QueueEntry(request_id, method, {}, aside=True)  # Gets the HTTP status.
+        token = current_call.set(call)
+        try:
+            return await self.send_raw(method, params, request_id=request_id)
+        except MCPError as error:
+            raise self.explain(error, method, call.http_status) from None
+        finally:
+            current_call.reset(token)
 
     async def notify_raw(self, method: str, params: dict[str, Any]) -> None:
         if self._dispatcher is None or self.over:

@@ -13,21 +13,20 @@ another has taken its place.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
+from mcp.shared.subscriptions import event_from_wire
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, LoggingLevel
 
 from tidings import errors
 from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
-from tidings._kit.tasks import Background, retrieve
-from tidings.changes import BEHIND_KEY, CURSOR_KEY, RECOVERED_KEY, SINCE_KEY, Filter
+from tidings._kit.tasks import Background
+from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Filter
 from tidings.client import sdk_seam
-from tidings.client.http_health import LISTEN
 from tidings.client.link import Link
+from tidings.client.listen import ListenStream, stream_of
 from tidings.client.queue import QueueEntry
 from tidings.client.subscriptions import Subscriptions, without
 from tidings.client.transports.http import current_call
@@ -42,50 +41,40 @@ _MOST_FAILURES: Final = 64
 _LIMITS_ON_STREAMS: Final = ("streams", "streams_per_client", "stopping")
 _FOR_ALL: Final = (errors.NotSupported, errors.ConnectionLost, errors.RequestTimedOut, errors.BusUnavailable)
 _LASTED: Final = 5.0  # Seconds. A stream that was open for longer did not end at once.
-_ids = count(1)
+_LISTS: Final = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 
 
-class _ListenStream:
-    def __init__(self, wanted: Filter, since: str | None) -> None:
-        self.id = f"tidings-listen-{next(_ids)}"
-        self.wanted = wanted
-        self.since = since
-        self.cursor = since
+@dataclass(eq=False)
+class _Part:
+    """A part of the filter, on a stream of its own."""
+
+    wanted: Filter
+    since: str | None
+
+    def __post_init__(self) -> None:
+        self.cursor = self.since
         self.honoured = Filter()
-        self.recovered = False
-        self.behind = False  # Missed changes are still to arrive.
-        self.acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.task: asyncio.Task[None] | None = None
-        self.closing = False
+        self.recovered = self.behind = False  # Behind: missed changes are still to arrive.
+        self.is_open = self.closing = False
         self.opened_at = asyncio.get_running_loop().time()
+        self.stream: ListenStream
 
-    def params(self) -> dict[str, Any]:
+    def notifications(self) -> dict[str, Any]:
         wanted = self.wanted
-        lists = {
-            "toolsListChanged": wanted.tools,
-            "promptsListChanged": wanted.prompts,
-            "resourcesListChanged": wanted.resources,
-        }
-        notifications: dict[str, Any] = {name: True for name, asked in lists.items() if asked}
-        if uris := sorted(wanted.subscriptions):
-            notifications["resourceSubscriptions"] = uris
-        return {"notifications": notifications, "_meta": {} if self.since is None else {SINCE_KEY: self.since}}
+        asked = {key: True for key, name in _LISTS.items() if getattr(wanted, name)}
+        uris = sorted(wanted.subscriptions)
+        return {**asked, "resourceSubscriptions": uris} if uris else asked
 
-    def acknowledge(self, params: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
-        if self.acknowledged.done() or not isinstance(params.get("notifications"), dict):
-            return
-        told = as_dict(params.get("notifications"))
-        wanted = self.wanted
+    def acknowledge(self, params: Mapping[str, Any]) -> None:
+        told, meta, wanted = as_dict(params.get("notifications")), as_dict(params.get("_meta")), self.wanted
         self.honoured = Filter.of(
             wanted.subscriptions.intersection(as_texts(told.get("resourceSubscriptions"))),
-            tools=wanted.tools and told.get("toolsListChanged") is True,
-            prompts=wanted.prompts and told.get("promptsListChanged") is True,
-            resources=wanted.resources and told.get("resourcesListChanged") is True,
+            **{name: getattr(wanted, name) and told.get(key) is True for key, name in _LISTS.items()},
         )
         self.cursor = as_text(meta.get(CURSOR_KEY))
         self.recovered = meta.get(RECOVERED_KEY) is True
         self.behind = self.recovered and meta.get(BEHIND_KEY) is True
-        self.acknowledged.set_result(None)
+        self.is_open = True
 
 
 @dataclass(eq=False, repr=False)
@@ -98,10 +87,10 @@ class ModernFeed:
 
     def __post_init__(self) -> None:
         self.known = self.listener.known
-        self._streams: dict[str, _ListenStream] = {}
+        self._parts: dict[str, _Part] = {}
         self._most: int | None = None  # The number of URIs that this server accepts in one stream, once known.
         self._untold = Filter()  # The lists whose changes this server does not announce, though it said that it would.
-        self._reopening: set[_ListenStream] = set()
+        self._reopening: set[_Part] = set()
         self._opening: list[str | None] = []  # The cursors of streams that are still to be opened.
         self._background = Background()
         self._quick_ends = 0
@@ -111,7 +100,7 @@ class ModernFeed:
 
     async def sync(self, wanted: Filter) -> dict[str, TidingsError]:
         refused: dict[str, TidingsError] = {}
-        old = list(self._streams.values())
+        old = list(self._parts.values())
         if old and not self._reopening and self._union(old) == wanted:
             return refused
         since = self.cursor
@@ -123,38 +112,37 @@ class ModernFeed:
         self._is_uninformed = False
         # A stream that was lost meanwhile leaves a gap, unless the new ones recovered it. One that seems to be open may
         # be dead: the word of a server that knows the cursor counts for more.
-        unbroken = since is None and bool(old) and all(stream.id in self._streams for stream in old)
-        for stream in {*old, *self._reopening}.difference(opened):  # One that ended already is reopened elsewhere.
-            self._close(stream)
+        unbroken = since is None and bool(old) and all(part.stream.id in self._parts for part in old)
+        for part in {*old, *self._reopening}.difference(opened):  # One that ended already is reopened elsewhere.
+            self._close(part)
         honoured = self._union(opened)
         for uri in wanted.subscriptions - honoured.subscriptions - refused.keys():
             refused[uri] = self._not_subscribable(uri)
         # What is new, or was not recovered, has an unknown past.
-        continuous = unbroken or all(stream.recovered for stream in opened)
+        continuous = unbroken or all(part.recovered for part in opened)
         unknown = without(honoured, self.known) if continuous else honoured
         self.known = honoured
         self.listener.unknown(unknown)
         # Lists whose changes the server does not announce are loaded once.
-        untold, self._untold = self._untold, without(_lists(wanted), honoured)
+        untold, self._untold = self._untold, without(Filter.of((), **_lists(wanted)), honoured)
         self.listener.unknown(without(self._untold, untold))
         self._tell_cursor()
         return refused
 
     @staticmethod
-    def _union(streams: Sequence[_ListenStream]) -> Filter:
+    def _union(parts: Sequence[_Part]) -> Filter:
+        each = [part.honoured for part in parts]
         return Filter(
-            tools=any(stream.honoured.tools for stream in streams),
-            prompts=any(stream.honoured.prompts for stream in streams),
-            resources=any(stream.honoured.resources for stream in streams),
-            uris=frozenset[str]().union(*(stream.honoured.uris for stream in streams)),
-            prefixes=frozenset[str]().union(*(stream.honoured.prefixes for stream in streams)),
+            tools=any(one.tools for one in each),
+            prompts=any(one.prompts for one in each),
+            resources=any(one.resources for one in each),
+            uris=frozenset[str]().union(*(one.uris for one in each)),
+            prefixes=frozenset[str]().union(*(one.prefixes for one in each)),
         )
 
-    async def _open_all(
-        self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]
-    ) -> list[_ListenStream]:
+    async def _open_all(self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]) -> list[_Part]:
         """Opens as few streams as the server allows, for what it does not refuse."""
-        opened: list[_ListenStream] = []
+        opened: list[_Part] = []
         waiting = self._split(wanted)
         failures = 0
         # The cursor of the first of them must not stand for the others, if the connection is lost meanwhile.
@@ -178,8 +166,8 @@ class ModernFeed:
                         refused.update((uri, error) for rest in waiting for uri in rest.subscriptions)
                         break
         except BaseException:
-            for stream in opened:
-                self._close(stream)
+            for part in opened:
+                self._close(part)
             raise
         finally:
             self._opening.remove(since)
@@ -189,13 +177,13 @@ class ModernFeed:
         texts = sorted(wanted.subscriptions)
         size = self._most or len(texts) or 1
         parts = [texts[start : start + size] for start in range(0, len(texts), size)] or [[]]
-        first = Filter.of(parts[0], tools=wanted.tools, prompts=wanted.prompts, resources=wanted.resources)
+        first = Filter.of(parts[0], **_lists(wanted))
         return [each for each in (first, *map(Filter.of, parts[1:])) if each]
 
     def _smaller(self, part: Filter, error: TidingsError, refused: dict[str, TidingsError]) -> list[Filter]:
         """Returns what to try instead of a filter that the server refused, or raises the error."""
         texts = sorted(part.subscriptions)
-        lists = {"tools": part.tools, "prompts": part.prompts, "resources": part.resources}
+        lists = _lists(part)
         # Without data, it is HTTP 429, a limit on requests: smaller ones would be more of them.
         is_too_often = isinstance(error, errors.LimitReached) and error.data is None
         if is_too_often or isinstance(error, _FOR_ALL) or not texts:
@@ -211,65 +199,43 @@ class ModernFeed:
         middle = len(texts) // 2
         return [Filter.of(texts[:middle], **lists), Filter.of(texts[middle:])]
 
-    async def _open(self, wanted: Filter, since: str | None) -> _ListenStream:
-        stream = _ListenStream(wanted, since)
-        self._streams[stream.id] = stream
-        stream.task = asyncio.create_task(self._run(stream), name=stream.id)
+    async def _open(self, wanted: Filter, since: str | None) -> _Part:
+        part = _Part(wanted, since)
+        meta = {} if since is None else {SINCE_KEY: since}
+        part.stream = ListenStream(
+            self.link, part.notifications(), meta, began=part.acknowledge, ended=lambda: self._lost(part)
+        )
+        self._parts[part.stream.id] = part
         try:
-            async with asyncio.timeout(self.seconds):
-                await asyncio.shield(stream.acknowledged)
-        except BaseException as error:
-            self._close(stream)
-            if isinstance(error, TimeoutError):
-                text = f"{self.link.name} did not acknowledge a subscription within {self.seconds:g} s."
-                cure = "Give it longer with Timeouts(request=...)."
-                raise errors.RequestTimedOut(f"{text} {cure}", method=LISTEN, server=self.link.name) from None
+            await part.stream.opened(self.seconds)
+        except BaseException:
+            self._close(part)
             raise
-        return stream
+        return part
 
-    async def _run(self, stream: _ListenStream) -> None:
-        error: TidingsError | None = None
-        call = QueueEntry(stream.id, LISTEN, {}, aside=True)  # Gets the HTTP status. This task has no other call.
-        current_call.set(call)
-        try:
-            await self.link.send_raw(LISTEN, stream.params(), request_id=stream.id)
-        except MCPError as failure:
-            error = self.link.explain(failure, LISTEN, call.http_status)
-        except TidingsError as failure:
-            error = failure
-        finally:
-            self._streams.pop(stream.id, None)
-        if not stream.acknowledged.done():
-            self._never_began(stream, None if self.link.over else error)
-        elif not stream.closing and not self.link.over:
-            self._lost(stream)
-
-    def _never_began(self, stream: _ListenStream, error: TidingsError | None = None) -> None:
-        lost = errors.ConnectionLost(f"{self.link.name} ended a stream before it began.", server=self.link.name)
-        stream.acknowledged.set_exception(error or lost)
-        retrieve(stream.acknowledged)
-
-    def _lost(self, stream: _ListenStream) -> None:
+    def _lost(self, part: _Part) -> None:
         async def reopen() -> None:
             try:
-                await self._reopen(stream)
+                await self._reopen(part)
             finally:
-                self._reopening.discard(stream)
+                self._reopening.discard(part)
                 self.listener.wakeup()
 
-        self._reopening.add(stream)
-        self._background.start(reopen())
+        self._parts.pop(part.stream.id, None)
+        if not self.link.over:
+            self._reopening.add(part)
+            self._background.start(reopen())
 
     @property
     def is_deaf(self) -> bool:
-        catches_up = any(stream.behind for stream in self._streams.values())
+        catches_up = any(part.behind for part in self._parts.values())
         return bool(self._reopening) or catches_up or self._is_uninformed or self.link.http.is_overdue
 
-    async def _reopen(self, stream: _ListenStream) -> None:
-        lasted = asyncio.get_running_loop().time() - stream.opened_at
+    async def _reopen(self, part: _Part) -> None:
+        lasted = asyncio.get_running_loop().time() - part.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
-        wanted, wait = stream.honoured, 0.0
-        call = QueueEntry(stream.id, "server/discover", {}, aside=True)  # Gets the HTTP status.
+        wanted, wait = part.honoured, 0.0
+        call = QueueEntry(part.stream.id, "server/discover", {}, aside=True)  # Gets the HTTP status.
         current_call.set(call)
         while not self.link.over:
             await asyncio.sleep(_REOPEN.pause(self._quick_ends - 1) + wait)
@@ -277,7 +243,7 @@ class ModernFeed:
             try:
                 async with asyncio.timeout(self.seconds):
                     await self.ping()
-                opened = [] if stream.closing else await self._open_all(wanted, stream.cursor, refused)
+                opened = [] if part.closing else await self._open_all(wanted, part.cursor, refused)
             except (TidingsError, MCPError, TimeoutError) as error:
                 reason = self.link.explain(error, call.method, call.http_status)
                 if isinstance(reason, errors.NotAuthorized):
@@ -286,19 +252,19 @@ class ModernFeed:
                 self._quick_ends += 1
                 wait = self.link.http.retry_after or 0.0
                 continue
-            if stream.closing:  # A change of the filter overtook this.
+            if part.closing:  # A change of the filter overtook this.
                 for each in opened:
                     self._close(each)
                 return
             honoured = self._union(opened)
             dropped = without(wanted, honoured)
             self.known = without(self.known, dropped)
-            self.listener.unknown(_lists(dropped))
+            self.listener.unknown(Filter.of((), **_lists(dropped)))
             for uri in dropped.subscriptions:
                 self.listener.refused(uri, refused.get(uri) or self._not_subscribable(uri))
             if honoured and not all(each.recovered for each in opened):
                 self.listener.unknown(honoured)
-            self._reopening.discard(stream)
+            self._reopening.discard(part)
             self._tell_cursor()
             return
 
@@ -307,21 +273,19 @@ class ModernFeed:
             f"The server does not announce changes of {uri}. Use `watch`, which polls.", server=self.link.name
         )
 
-    def _close(self, stream: _ListenStream) -> None:
-        stream.closing = True
-        self._streams.pop(stream.id, None)
-        self._reopening.discard(stream)
-        if stream.task is not None:
-            stream.task.cancel()
+    def _close(self, part: _Part) -> None:
+        part.closing = True
+        self._parts.pop(part.stream.id, None)
+        self._reopening.discard(part)
+        part.stream.close()
 
     @property
     def cursor(self) -> str | None:
         """The places in the server's log that the streams have reached, in lines. None if the server has no log."""
-        streams = [stream for stream in self._streams.values() if stream.acknowledged.done()]
-        streams += self._reopening
-        if not streams:
+        parts = [*(part for part in self._parts.values() if part.is_open), *self._reopening]
+        if not parts:
             return self.listener.cursor
-        cursors = {*self._opening, *(stream.cursor for stream in streams)}
+        cursors = {*self._opening, *(part.cursor for part in parts)}
         known = [cursor for cursor in cursors if cursor is not None]
         lines = {line for cursor in known for line in cursor.split("\n")}
         return "\n".join(sorted(lines)) if len(known) == len(cursors) else None
@@ -330,34 +294,21 @@ class ModernFeed:
         if not self.link.over:  # Streams that ended with it are missing in the cursor.
             self.listener.moved(self.cursor)
 
-    def hear(self, method: str, params: object) -> bool:
-        told = as_dict(params)
-        meta = as_dict(told.get("_meta"))
-        stream_id = meta.get(SUBSCRIPTION_ID_META_KEY)
-        if method == "notifications/cancelled":
-            stream_id = told.get("requestId")
-        stream = self._streams.get(stream_id) if isinstance(stream_id, str) else None
-        if stream is None:
-            return event_from_wire(method, told) is not None  # A stream that was closed, or none: not asked for.
-        if method == "notifications/subscriptions/acknowledged":
-            stream.acknowledge(told, meta)
-        elif method == "notifications/cancelled" and stream.task is not None:
-            stream.task.cancel()
-            self._streams.pop(stream.id, None)
-            if stream.acknowledged.done():
-                self._lost(stream)
-            else:
-                self._never_began(stream)
-        elif (change := event_from_wire(method, told)) is not None and stream.acknowledged.done():
-            self.listener.changed(change)
-            if (cursor := as_text(meta.get(CURSOR_KEY))) is not None:
-                stream.cursor = cursor
-                self._tell_cursor()
-            if stream.behind and meta.get(BEHIND_KEY) is False:
-                stream.behind = False
-                self.listener.wakeup()
-        else:
+    def hear(self, method: str, params: Mapping[str, Any]) -> bool:
+        stream_id = params.get("requestId") if method == "notifications/cancelled" else stream_of(params)
+        part, change = self._parts.get(str(stream_id)), event_from_wire(method, params)
+        if part is None or change is None:  # A stream that was closed, or none, was not asked for.
+            return change is not None or (part is not None and part.stream.hear(method, params))
+        if not part.is_open:
             return False
+        self.listener.changed(change)
+        meta = as_dict(params.get("_meta"))
+        if (cursor := as_text(meta.get(CURSOR_KEY))) is not None:
+            part.cursor = cursor
+            self._tell_cursor()
+        if part.behind and meta.get(BEHIND_KEY) is False:
+            part.behind = False
+            self.listener.wakeup()
         return True
 
     async def ping(self) -> None:
@@ -377,13 +328,13 @@ class ModernFeed:
         sdk_seam.set_log_level(self.link.session, level)  # Each request asks for it.
 
     async def aclose(self) -> None:
-        streams = tuple(self._streams.values())
-        for stream in streams:
-            self._close(stream)
+        parts = tuple(self._parts.values())
+        for part in parts:
+            self._close(part)
         self._background.cancel()
         await self._background.finished()
-        await asyncio.gather(*(stream.task for stream in streams if stream.task is not None), return_exceptions=True)
+        await asyncio.gather(*(part.stream.task for part in parts), return_exceptions=True)
 
 
-def _lists(what: Filter) -> Filter:
-    return Filter(tools=what.tools, prompts=what.prompts, resources=what.resources)
+def _lists(what: Filter) -> dict[str, bool]:
+    return {name: getattr(what, name) for name in FEATURES}

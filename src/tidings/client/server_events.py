@@ -14,7 +14,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from tidings._kit import event_wire
 from tidings._kit.backoff import Pauses
@@ -22,9 +21,8 @@ from tidings._kit.bounded_json import as_dict, as_float, as_list, as_text
 from tidings._kit.tasks import retrieve
 from tidings.client.connection import Connection
 from tidings.client.link import Link
-from tidings.client.queue import QueueEntry
+from tidings.client.listen import stream_of
 from tidings.client.requests import Requests
-from tidings.client.transports.http import current_call
 from tidings.errors import ConnectionLost, LimitReached, MalformedMessage, NotSupported, RequestFailed, TidingsError
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ class ServerEvents:
     store: "StateFile | None" = None
 
     def __post_init__(self) -> None:
-        self._streams: dict[str, asyncio.Queue[tuple[str, dict[str, Any]]]] = {}
+        self._streams: dict[str, asyncio.Queue[tuple[str, Mapping[str, Any]]]] = {}
         self._without_streams: Link | None = None  # Its server has none.
         self._kept: dict[str, str] = {}
 
@@ -81,15 +79,12 @@ class ServerEvents:
         """Takes over the cursors of earlier processes."""
         self._kept.update(rows)
 
-    def hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
+    def hear(self, method: str, params: Mapping[str, Any]) -> bool:
         """Takes a notification. Returns True if it belongs to a stream of events."""
-        told = as_dict(params)
-        stream_id = str(as_dict(told.get("_meta")).get(SUBSCRIPTION_ID_META_KEY))
-        waiting = self._streams.get(stream_id)
-        if waiting is None or not method.startswith("notifications/events/"):
+        if not method.startswith("notifications/events/") or (stream_id := stream_of(params)) not in self._streams:
             return False
         try:
-            waiting.put_nowait((method, told))
+            self._streams[stream_id].put_nowait((method, params))
         except asyncio.QueueFull:  # The stream ends for the loop behind what waits.
             del self._streams[stream_id]
         return True
@@ -117,7 +112,9 @@ class ServerEvents:
                 if isinstance(error, NotSupported) and has_streams:
                     self._without_streams = link
                     continue
-                if cursor not in (None, since) and _is_forgotten(error):
+                said = as_dict(as_dict(error.data).get("rpc_data"))
+                is_forgotten = isinstance(error, RequestFailed) and said.get("field") == "cursor"
+                if is_forgotten and cursor not in (None, since):  # The server lost the key, or is another one.
                     cursor = None
                     yield EventsTruncated(name, None)
                 elif not error.retryable and not isinstance(error, ConnectionLost | LimitReached):
@@ -135,8 +132,7 @@ class ServerEvents:
     async def _streamed(self, link: Link, params: dict[str, Any]) -> AsyncGenerator[_News]:
         stream_id, method = f"tidings-events-{next(_ids)}", event_wire.STREAM
         waiting = self._streams[stream_id] = asyncio.Queue(_MOST_WAITING)
-        call = QueueEntry(stream_id, method, {}, aside=True)
-        over = asyncio.create_task(self._open(link, call, params), name=stream_id)
+        over = asyncio.create_task(link.send_aside(method, {**params, "_meta": {}}, stream_id), name=stream_id)
         over.add_done_callback(lambda _: waiting.full() or waiting.put_nowait(("", {})))
         try:
             while stream_id in self._streams or not waiting.empty():
@@ -166,14 +162,6 @@ class ServerEvents:
             over.cancel()
             over.add_done_callback(retrieve)
 
-    @staticmethod
-    async def _open(link: Link, call: QueueEntry, params: dict[str, Any]) -> None:
-        current_call.set(call)
-        try:
-            await link.send_raw(call.method, {**params, "_meta": {}}, request_id=call.id)
-        except MCPError as error:
-            raise link.explain(error, call.method, call.http_status) from None
-
     async def _polled(self, params: dict[str, Any]) -> AsyncGenerator[_News]:
         name = params["name"]
         seconds = min(_LONG_POLL, self.requests.timeouts.request / 2)
@@ -190,12 +178,6 @@ class ServerEvents:
             if page.get("hasMore") is not True and asked["timeoutMs"]:
                 await asyncio.sleep(max((as_float(page.get("nextPollMs")) or 0.0) / 1000, _LEAST_PAUSE))
             asked["timeoutMs"] = round(seconds * 1000)
-
-
-def _is_forgotten(error: TidingsError) -> bool:
-    """Returns whether the server no longer knows its own cursor: it lost the key, or is another one."""
-    said = as_dict(as_dict(error.data).get("rpc_data"))
-    return isinstance(error, RequestFailed) and said.get("field") == "cursor"
 
 
 def parse_event(body: Mapping[str, Any]) -> ServerEvent:

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from mcp_types import LoggingLevel
 
@@ -50,7 +50,7 @@ class ChangeFeed(Protocol):
         """Subscribes to exactly `wanted`. Returns what was refused, and why."""
         ...
 
-    def hear(self, method: str, params: object) -> bool:
+    def hear(self, method: str, params: Mapping[str, Any]) -> bool:
         """Takes a notification. Returns True if it announced a change."""
         ...
 

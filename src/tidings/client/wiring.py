@@ -289,14 +289,15 @@ class ClientWiring:
     # Notifications.
 
     def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
-        meta = as_dict(as_dict(params).get("_meta"))
+        told = as_dict(params)
+        meta = as_dict(told.get("_meta"))
         # What follows from a change belongs to the trace of its publisher, not to that of whoever connected.
         with within(trace_of(meta) or NO_TRACE):
             if (change := event_from_wire(method, params)) is not None:
                 self._note_change(change, method, meta)
             feed = self.connection.feed
-            own = self.tasks.stream.hear(method, params) or self.server_events.hear(method, params)
-            if own or (feed is not None and feed.hear(method, params)):
+            own = self.tasks.stream.hear(method, told) or self.server_events.hear(method, told)
+            if own or (feed is not None and feed.hear(method, told)):
                 return True
             if (event := notification_event(method, params)) is not None:
                 self.events.emit(event)
