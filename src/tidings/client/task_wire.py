@@ -1,12 +1,8 @@
 """Tasks on the wire, in both eras: how a call becomes one, and how its state is asked for.
 
-Every request of the modern era declares the extension `io.modelcontextprotocol/tasks`. A server may then answer
-`tools/call` with a task instead of a result: `BecameTask` carries it out of the SDK, which knows no tasks.
-
-In 2025-11-25, an experiment of that version, the *client* makes a call a task, by a `task` in its parameters: here, for
-tools that demand it. `tasks/get` tells the status only: the result, or the error, is the answer to `tasks/result`.
-While the task asks the user something, its questions arrive on the stream of that request, so it is sent then, too.
-Such tasks belong to a session, and no later process can have them.
+In the modern era, a server may answer `tools/call` with a task instead of a result. In 2025-11-25, the *client* makes a
+call a task: here, for tools that demand it. Such a task belongs to a session. `tasks/get` tells its status only: the
+result, or the error, is the answer to `tasks/result`, on whose stream its questions to the user arrive, too.
 """
 
 import asyncio
@@ -26,13 +22,11 @@ from tidings.errors import MalformedMessage, RequestFailed, TidingsError
 if TYPE_CHECKING:
     from tidings.client.link import Link
 
-EXTENSION: Final = "io.modelcontextprotocol/tasks"
 NOTIFICATION: Final = "notifications/tasks"
 Ask = Callable[..., Awaitable[dict[str, Any]]]  # Sends a request about one task: its method, and further parameters.
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 _STATUSES: Final = get_args(TaskStatus)
 _FAULT: Final = "This is a fault of the server: tell its authors."
-_RELATED: Final = "io.modelcontextprotocol/related-task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +85,7 @@ class TaskForm:
 
     outlives_session: bool = True  # A later process can ask for it, and a stream may carry it.
 
-    async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
+    async def look(self, ask: Ask, wake: Callable[[], object]) -> TaskState:
         """Asks the server for the state. Calls `wake` when it is worth another look before long."""
         return TaskState.parse(await ask("tasks/get", routine=True), method="tasks/get")
 
@@ -130,14 +124,13 @@ class BecameTask(Exception):
 class TasksDeclared(ClientExtension):
     """Declares the extension in the modern era, and takes tasks out of the SDK."""
 
-    identifier = EXTENSION
+    identifier = "io.modelcontextprotocol/tasks"
 
     def claims(self) -> Sequence[ResultClaim[Any]]:
-        return (ResultClaim(result_type="task", model=CreatedTask, resolve=_became),)
+        async def became(created: CreatedTask, _: ClaimContext) -> NoReturn:
+            raise BecameTask(TaskState.parse(created.model_dump(by_alias=True, mode="json"), method="tools/call"))
 
-
-async def _became(created: CreatedTask, _: ClaimContext) -> NoReturn:
-    raise BecameTask(TaskState.parse(created.model_dump(by_alias=True, mode="json"), method="tools/call"))
+        return (ResultClaim(result_type="task", model=CreatedTask, resolve=became),)
 
 
 # The legacy era.
@@ -162,8 +155,8 @@ async def begin_task(
 
 def related_task(params: Any) -> str | None:
     """Returns the id of the task that a question belongs to, if it names one."""
-    meta = getattr(params, "meta", None)
-    return as_text(as_dict(as_dict(meta).get(_RELATED)).get("taskId"))
+    related = as_dict(getattr(params, "meta", None)).get("io.modelcontextprotocol/related-task")
+    return as_text(as_dict(related).get("taskId"))
 
 
 class LegacyForm(TaskForm):
@@ -174,7 +167,7 @@ class LegacyForm(TaskForm):
     def __init__(self) -> None:
         self._asking: asyncio.Task[None] | None = None  # Carries the questions of the task.
 
-    async def look(self, ask: Ask, wake: Callable[[], None]) -> TaskState:
+    async def look(self, ask: Ask, wake: Callable[[], object]) -> TaskState:
         state = await super().look(ask, wake)
         if state.status == "input_required" and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._carry_questions(ask, wake), name="tidings questions of a task")
@@ -186,7 +179,7 @@ class LegacyForm(TaskForm):
                 return replace(state, status="failed", error={"code": code, "message": error.message})
         return state
 
-    async def _carry_questions(self, ask: Ask, wake: Callable[[], None]) -> None:
+    async def _carry_questions(self, ask: Ask, wake: Callable[[], object]) -> None:
         with contextlib.suppress(TidingsError):  # The next look tells.
             await ask("tasks/result")
         wake()

@@ -1,11 +1,8 @@
 """Tool calls that the server runs as tasks: `RemoteTask`, and `Tasks`, which follows them to their end.
 
-A task outlives its connection, and with a state file this process, too. The call that began it is never sent twice.
-The client hears of a task on a stream where the server offers one, and asks at the server's own pace otherwise. Its
-questions to the user are asked once for each key, and their answers are sent with `tasks/update`.
-
-A task ends for its caller when the server says so; when the server no longer knows it; or when the server was out of
-reach for longer than it keeps the task. The limits of single requests do not end it.
+A task outlives its connection, and with a state file this process, too. The client hears of it on a stream where the
+server offers one, and asks at the server's own pace otherwise. A task ends for its caller when the server says so, no
+longer knows it, or was out of reach for longer than it keeps the task: not with the limits of single requests.
 """
 
 import asyncio
@@ -130,7 +127,13 @@ class RemoteTask(Awaitable[ToolCall]):
             TaskLost: The server does not know it.
             TidingsError: Anything else that went wrong.
         """
-        await self._owner.refresh(self)
+        owner = self._owner
+        try:
+            owner.absorb(self, await owner.look(self))
+        except TaskLost:
+            owner.drop(self.id)
+            raise
+        owner.wake(self.id, look=False)
         return self
 
     def resume(self) -> "StartedCall":
@@ -144,7 +147,9 @@ class RemoteTask(Awaitable[ToolCall]):
             TaskLost: The server does not know it.
             TidingsError: Anything else that went wrong.
         """
-        await self._owner.cancel(self)
+        await self._owner.ask(self, "tasks/cancel")
+        if not self._owner.wake(self.id):
+            self._owner.drop(self.id)
 
     def __await__(self) -> Generator[Any, None, ToolCall]:
         return self.resume().__await__()
@@ -172,8 +177,6 @@ class Tasks:
         self._outdated: Counter[str] = Counter()  # For each task, the statements in a row that seemed to be older.
         self.stream = TaskStream(self.connection, self.requests.timeouts.request, heard=self._heard, look=self._carried)
 
-    # The tasks that there are.
-
     def restore(self, rows: Mapping[str, str]) -> None:
         """Takes over the tasks of earlier processes. Those that their server has forgotten by now are dropped."""
         for task_id, row in rows.items():
@@ -183,7 +186,7 @@ class Tasks:
                 saved = {}
             tool, ends = as_text(saved.get("tool")), as_float(saved.get("ends"))
             if not saved or (ends is not None and ends < time.time()):
-                self._drop(task_id)
+                self.drop(task_id)
                 continue
             task = self._known.setdefault(task_id, RemoteTask(self, task_id))
             task.tool, task.arguments = tool, as_dict(saved.get("arguments")) if tool else None
@@ -206,14 +209,6 @@ class Tasks:
         task.tool, task.arguments, task.state = tool, arguments, state
         return task
 
-    async def _keep(self, task: RemoteTask) -> None:
-        """Takes note of a task. With a state file, it is saved when this returns."""
-        is_new = task.id not in self._known
-        self._known[task.id] = task
-        if is_new and self.store is not None:
-            self._save(task)
-            await self.store.flush()
-
     def _save(self, task: RemoteTask) -> None:
         if self.store is None or not task.form.outlives_session:
             return
@@ -222,7 +217,7 @@ class Tasks:
         row = {"tool": task.tool, "arguments": task.arguments, "ends": ends}
         self.store.note_kept(TASKS_KEPT, task.id, json.dumps(row, default=str))
 
-    def _drop(self, task_id: str) -> None:
+    def drop(self, task_id: str) -> None:
         self._known.pop(task_id, None)
         if self.store is not None:
             self.store.note_kept(TASKS_KEPT, task_id, None)
@@ -241,71 +236,62 @@ class Tasks:
         if entry.cancel_reason is not None:
             entry.scope.cancel()
         follower = self._followers[task.id] = TaskFollower(self, task, entry)
+        refused: Exception | None = None
         try:
             with entry.scope:
-                await self._keep(task)
+                is_new, self._known[task.id] = task.id not in self._known, task
+                if is_new and self.store is not None:
+                    self._save(task)
+                    await self.store.flush()
                 self.requests.queue.become_task(entry, task)
                 self.events.emit(TaskChanged(task))
-                await follower.run()
-            if not entry.scope.cancelled_caught:
+                refused = await follower.run()
+            if not entry.scope.cancelled_caught and refused is None:
                 return await self._outcome(task)
         except asyncio.CancelledError:
             await self._cancel_at_server(task)
             raise
         except (TaskFailed, TaskCancelled, TaskLost):
-            self._drop(task.id)
+            self.drop(task.id)
             raise
-        except QuestionRefused as refused:  # This ends a plain call, too.
-            await self._cancel_at_server(task)
-            raise self._cleaned(answer_error(refused.reason, method=entry.method)) from None
         finally:
             if self._followers.get(task.id) is follower:
                 del self._followers[task.id]
-        if isinstance(entry.cancel_reason, RequestCancelled):
+        if refused is not None or isinstance(entry.cancel_reason, RequestCancelled):
             await self._cancel_at_server(task)
-        raise entry.cancel_reason or self._late(task, entry.seconds)
-
-    def _late(self, task: RemoteTask, seconds: float) -> RequestTimedOut:
-        return RequestTimedOut(
-            f"The task {task.id} had no news for {seconds:g} s. It goes on at the server: await client.task(id) to "
-            "follow it again, or cancel it. Give it longer with timeout=...",
+        if refused is not None:  # This ends a plain call, too.
+            raise cleaned(answer_error(refused, method=entry.method), self.clean) from None
+        raise entry.cancel_reason or RequestTimedOut(
+            f"The task {task.id} had no news for {entry.seconds:g} s. It goes on at the server: await client.task(id) "
+            "to follow it again, or cancel it. Give it longer with timeout=...",
             data={"task_id": task.id},
         )
 
     async def _outcome(self, task: RemoteTask) -> CallToolResult:
         state = task.state
         assert state is not None and state.over  # noqa: PT018, S101 - the follower has ended
-        about = {"task_id": task.id}
+        data: dict[str, Any] = {"task_id": task.id}
         if state.status == "cancelled":
             words = f": {state.message}" if state.message else "."
-            raise self._cleaned(TaskCancelled(f"The task {task.id} was cancelled{words}", data=about))
+            raise cleaned(TaskCancelled(f"The task {task.id} was cancelled{words}", data=data), self.clean)
         if state.status == "failed":
             error = as_dict(state.error)
             words = as_text(error.get("message")) or state.message or "the server gives no reason."
-            data = {**about, "rpc_code": as_int(error.get("code")), "rpc_data": error.get("data")}
-            raise self._cleaned(TaskFailed(f"The task {task.id} failed: {words}", data=data))
+            data |= {"rpc_code": as_int(error.get("code")), "rpc_data": error.get("data")}
+            raise cleaned(TaskFailed(f"The task {task.id} failed: {words}", data=data), self.clean)
+        self.drop(task.id)
         try:
             result = CallToolResult.model_validate(state.result, by_name=False)
-        except ValidationError as invalid:
-            self._drop(task.id)
-            raise self._cleaned(answer_error(invalid, method="tasks/get")) from None  # The cause may quote a secret.
-        self._drop(task.id)
-        await self._check(task, result)
+        except ValidationError as invalid:  # It may quote a secret.
+            raise cleaned(answer_error(invalid, method="tasks/get"), self.clean) from None
+        # Checked as that of a plain call. Without a connection, it is let through.
+        if (link := self.connection.link) is not None and task.tool is not None and not result.is_error:
+            with contextlib.suppress(MCPError, ValidationError):
+                try:
+                    await link.session.validate_tool_result(task.tool, result)
+                except RuntimeError as misfit:
+                    raise link.explain(misfit, "tools/call") from misfit
         return result
-
-    async def _check(self, task: RemoteTask, result: CallToolResult) -> None:
-        """Checks a result as that of a plain call. Without a connection, it is let through."""
-        link = self.connection.link
-        if result.is_error or task.tool is None or link is None:
-            return
-        with contextlib.suppress(MCPError, ValidationError):
-            try:
-                await link.session.validate_tool_result(task.tool, result)
-            except RuntimeError as misfit:
-                raise link.explain(misfit, "tools/call") from misfit
-
-    def _cleaned(self, error: TidingsError) -> TidingsError:
-        return cleaned(error, self.clean)
 
     # Requests about a task.
 
@@ -329,38 +315,21 @@ class Tasks:
         )
         return TaskLost(text, server=self.connection.name, data={"task_id": task.id})
 
-    async def refresh(self, task: RemoteTask) -> None:
-        try:
-            state = await self.look(task)
-        except TaskLost:
-            self._drop(task.id)
-            raise
-        self.absorb(task, state)
-        if (follower := self._followers.get(task.id)) is not None:
-            follower.wake(look=False)
-
     async def look(self, task: RemoteTask) -> TaskState:
         entry = None if task.call is None else task.call.entry
-        state = await task.form.look(partial(self.ask, task, behalf=entry), lambda: self._look_again(task.id))
+        state = await task.form.look(partial(self.ask, task, behalf=entry), lambda: self.wake(task.id))
         if state.task_id != task.id:
             text = (
                 f"Asked about the task {task.id}, the server told of {state.task_id!r}. This is a fault of the server."
             )
-            raise self._cleaned(MalformedMessage(text, method="tasks/get", server=self.connection.name))
+            raise cleaned(MalformedMessage(text, method="tasks/get", server=self.connection.name), self.clean)
         return state
-
-    async def cancel(self, task: RemoteTask) -> None:
-        await self.ask(task, "tasks/cancel")
-        if task.id in self._followers:
-            self._look_again(task.id)
-        else:
-            self._drop(task.id)
 
     async def _cancel_at_server(self, task: RemoteTask) -> None:
         """Asks the server to cancel a task that nobody awaits any more. If it is out of reach, the task is kept."""
         with anyio.move_on_after(_CANCEL_SECONDS, shield=True), contextlib.suppress(TidingsError):
             await self.ask(task, "tasks/cancel")
-            self._drop(task.id)
+            self.drop(task.id)
 
     # News.
 
@@ -392,30 +361,21 @@ class Tasks:
             follower.wake(look=state.lacks_outcome)
 
     def _carried(self, task_id: str) -> None:
+        if self.wake(task_id):
+            self.events.emit(TaskChanged(self._followers[task_id].task))
+
+    def wake(self, task_id: str, *, look: bool = True) -> bool:
+        """Ends the pause of whoever follows a task. Returns False if nobody does."""
         if (follower := self._followers.get(task_id)) is not None:
-            self.events.emit(TaskChanged(follower.task))
-            follower.wake(look=True)
-
-    def _look_again(self, task_id: str) -> None:
-        if (follower := self._followers.get(task_id)) is not None:
-            follower.wake(look=True)
-
-
-class QuestionRefused(Exception):
-    """A question of a task gets no answer, so the task makes no sense any more."""
-
-    def __init__(self, reason: Exception) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
+            follower.wake(look=look)
+        return follower is not None
 
 
 class TaskFollower:
     """Follows one task until it is over, and asks its questions."""
 
     def __init__(self, tasks: Tasks, task: RemoteTask, entry: QueueEntry) -> None:
-        self._tasks = tasks
-        self.task = task
-        self._entry = entry
+        self._tasks, self.task, self._entry = tasks, task, entry
         self._news = asyncio.Event()
         self._is_stale = True
         self._contact = asyncio.get_running_loop().time()
@@ -434,22 +394,27 @@ class TaskFollower:
         self._contact = asyncio.get_running_loop().time()
         self._pauses.reset()
 
-    async def run(self) -> None:
-        """Returns when the task is over. Raises the error if its end will not be known."""
+    async def run(self) -> Exception | None:
+        """Returns None when the task is over, or the reason why a question got no answer, so that it makes no sense.
+
+        Raises the error if its end will not be known.
+        """
         if self.task.form.outlives_session:
             self._tasks.stream.want(self.task.id)
         try:
             while True:
                 await self._report()
                 if self.task.over:
-                    return
+                    return None
                 self._ask_questions()
                 if self._refused is not None:
-                    raise QuestionRefused(self._refused)
+                    return self._refused
                 if self._is_stale:
                     await self._look()
                 else:
-                    self._is_stale = not await self._hears_within(self._pause())
+                    interval = min(max(self.task.poll_interval or _USUAL_POLL, _LEAST_POLL), _LONGEST_POLL)
+                    pause = jittered(_CARRIED_POLL if self.task.listening else interval, above=0.1)
+                    self._is_stale = not await self._hears_within(pause)
         finally:
             self._tasks.stream.unwant(self.task.id)
             self.task.form.close()
@@ -457,10 +422,6 @@ class TaskFollower:
                 asking.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.gather(*self._asked.values(), return_exceptions=True)
-
-    def _pause(self) -> float:
-        interval = min(max(self.task.poll_interval or _USUAL_POLL, _LEAST_POLL), _LONGEST_POLL)
-        return jittered(_CARRIED_POLL if self.task.listening else interval, above=0.1)
 
     async def _hears_within(self, seconds: float) -> bool:
         """Waits for news. Returns False if there are none, or if they say to look."""
@@ -503,8 +464,6 @@ class TaskFollower:
             self._messages += 1
             await self._entry.on_progress(self._messages, None, message)
 
-    # Questions.
-
     def _ask_questions(self) -> None:
         asked: Mapping[str, Any] = {} if self.task.state is None else self.task.state.asked
         for key, asking in self._asked.items():
@@ -516,26 +475,22 @@ class TaskFollower:
 
     async def _ask(self, key: str, given: Any) -> None:
         try:
-            answer = await self._answer(given)
+            try:
+                request = _INPUT_REQUEST.validate_python(given, by_name=False)
+            except ValidationError:
+                kind = as_text(as_dict(given).get("method"))
+                text = f"The task {self.task.id} asks something that the protocol does not know ({kind})."
+                raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
+            if not self._tasks.pending.can_answer(request):
+                text = f"The task {self.task.id} asks for {request.method}, and this client answers nothing."
+                raise NotSupported(f"{text} Pass answer=... to connect.", method=request.method)
+            answer = await self._tasks.pending.answer(request, self._entry)
+            if isinstance(answer, ErrorData):
+                raise MCPError.from_error_data(answer)
             await self._send(key, answer.model_dump(by_alias=True, mode="json", exclude_none=True))
         except (MCPError, TidingsError) as error:
             self._refused = self._refused or error
         self.wake(look=True)
-
-    async def _answer(self, given: Any) -> Any:
-        try:
-            request = _INPUT_REQUEST.validate_python(given, by_name=False)
-        except ValidationError:
-            kind = as_text(as_dict(given).get("method"))
-            text = f"The task {self.task.id} asks something that the protocol does not know ({kind})."
-            raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
-        if not self._tasks.pending.can_answer(request):
-            text = f"The task {self.task.id} asks for {request.method}, and this client answers nothing."
-            raise NotSupported(f"{text} Pass answer=... to connect.", method=request.method)
-        answer = await self._tasks.pending.answer(request, self._entry)
-        if isinstance(answer, ErrorData):
-            raise MCPError.from_error_data(answer)
-        return answer
 
     async def _send(self, key: str, answer: dict[str, Any]) -> None:
         """Sends an answer until it has arrived. Sent twice, the second is ignored."""
