@@ -65,8 +65,6 @@ class Connection:
         self._was_connected = False
         self._short_lives = 0
 
-    # Using a connection.
-
     @property
     def connected(self) -> bool:
         return self.state is State.CONNECTED and self.link is not None and not self.link.over
@@ -119,8 +117,6 @@ class Connection:
         finally:
             current_call.reset(token)
         return not link.over
-
-    # Beginning and ending.
 
     async def connect(self) -> None:
         """Connects, and waits until that succeeded. Raises a `TidingsError` if the client gave up."""
@@ -237,16 +233,14 @@ class Connection:
         self.tries += 1
         backoff = self.config.backoff
         limit = backoff.lost_tries if self._was_connected else backoff.tries
-        if not self._is_hopeless(error) and (limit is None or self._retries < limit):
-            self._announce_retry(self._retries)
-        self._signal(Signal.TIMEOUT if isinstance(error, errors.ConnectTimedOut) else Signal.TRANSPORT_ERROR)
-
-    def _is_hopeless(self, error: TidingsError) -> bool:
         if self._was_connected:
             # Any other refusal may pass. But a person should not be asked to sign in again and again.
-            return self.asks_person and isinstance(error, errors.NotAuthorized)
-        # Whoever waits for a first connection does not wait for hours.
-        return not error.retryable or (error.retry_after or 0) > self.config.timeouts.connect
+            is_hopeless = self.asks_person and isinstance(error, errors.NotAuthorized)
+        else:  # Whoever waits for a first connection does not wait for hours.
+            is_hopeless = not error.retryable or (error.retry_after or 0) > self.config.timeouts.connect
+        if not is_hopeless and (limit is None or self._retries < limit):
+            self._announce_retry(self._retries)
+        self._signal(Signal.TIMEOUT if isinstance(error, errors.ConnectTimedOut) else Signal.TRANSPORT_ERROR)
 
     def _announce_retry(self, attempt: int) -> None:
         pause = self.config.backoff.pause(attempt, first=not self._was_connected)

@@ -9,11 +9,10 @@ import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal, cast
 
 import anyio
 from mcp import Client, ClientSession
-from mcp.client.session import ElicitationFnT, ListRootsFnT, SamplingFnT
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -28,17 +27,19 @@ from mcp_types import (
     Tool,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from tidings import errors
 from tidings._kit.bounded_json import as_dict, as_list
-from tidings._kit.tasks import retrieve
+from tidings._kit.tasks import Wakeup, retrieve
 from tidings._version import __version__
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig
+from tidings.client.events import EventHub, GarbageReceived, StderrReceived
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable, with_wait
 from tidings.client.http_health import HttpHealth
-from tidings.client.queue import QueueEntry
+from tidings.client.pending import Pending
+from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.sdk_seam import InMemoryTransport, quiet
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
 from tidings.client.task_wire import TasksDeclared
@@ -50,12 +51,8 @@ from tidings.errors import TidingsError
 _SILENCE: Final = 10.0  # Seconds without an answer about versions, after which the legacy era is tried besides.
 _LATE: Final = 1.0  # Seconds for that answer, once the server has answered in the legacy era.
 _EXIT_SECONDS: Final = 0.5  # Seconds for a command that closed its output to end by itself.
-# Gets each notification in the order of arrival. Returns True if the SDK need not see it.
-Hear = Callable[[str, Mapping[str, Any] | None], bool]
-
 
 Era = Literal["modern", "legacy"]
-ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +88,18 @@ class Setup:
     tap: TapReporter | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LinkHooks:
-    """The functions of a client that its connections call."""
+    """The parts of a client that its connections use. `hear` gets each notification in the order of arrival.
 
-    hear: Hear
-    is_busy: Callable[[], bool]
-    heard_again: Callable[[], None]
-    sampling: SamplingFnT | None
-    elicitation: ElicitationFnT | None
-    roots: ListRootsFnT | None
-    on_stderr: Callable[[str], None]
-    on_garbage: Callable[[str], None]
+    It returns True if the SDK need not see it.
+    """
 
-
-def _parsed(kind: type[ModelT], stated: object) -> ModelT | None:
-    try:
-        return kind.model_validate(stated)
-    except ValidationError:
-        return None
+    hear: Callable[[str, Mapping[str, Any] | None], bool]
+    queue: RequestQueue
+    wakeup: Wakeup
+    pending: Pending
+    events: EventHub
 
 
 class Link:
@@ -137,7 +127,7 @@ class Link:
         self.ended = asyncio.Event()  # Set when nothing of the connection is left.
         # The state of the connection as far as HTTP answers show it.
         has_stream = not isinstance(setup.target, HttpTarget)
-        self.http = HttpHealth(self, has_stream=has_stream, is_busy=hooks.is_busy, heard_again=hooks.heard_again)
+        self.http = HttpHealth(self, has_stream=has_stream, is_busy=hooks.queue.is_busy, heard_again=hooks.wakeup)
 
     @property
     def client(self) -> Client:
@@ -210,8 +200,11 @@ class Link:
 
     def check_server(self, discovered: Mapping[str, Any]) -> None:
         """Ends the connection if an answer to `server/discover` is not from the server of the handshake."""
-        facts, stamp = self.facts, as_dict(discovered.get("_meta")).get(SERVER_INFO_META_KEY)
-        info, can = _parsed(Implementation, stamp), _parsed(ServerCapabilities, discovered.get("capabilities"))
+        facts, info, can = self.facts, None, None
+        with suppress(ValidationError):
+            info = Implementation.model_validate(as_dict(discovered.get("_meta")).get(SERVER_INFO_META_KEY))
+        with suppress(ValidationError):
+            can = ServerCapabilities.model_validate(discovered.get("capabilities"))
         speaks = facts.protocol_version in as_list(discovered.get("supportedVersions"))
         if not speaks or can is None or replace(facts, info=info, capabilities=can).identity != facts.identity:
             self.lose_to_another()
@@ -222,8 +215,6 @@ class Link:
 
     def lose_to_another(self) -> None:
         self.lose(errors.ConnectionLost(f"Another server answers in place of {self.name}.", server=self.name))
-
-    # The task.
 
     async def _live(self) -> None:
         current_call.set(None)  # A request that happens to open the connection is not the cause of what arrives on it.
@@ -255,7 +246,7 @@ class Link:
                 self._ready.exception()  # Retrieved, so that asyncio does not complain that it was not.
 
     async def _client(self, stack: AsyncExitStack) -> Client:
-        setup = self._setup
+        setup, pending = self._setup, self._hooks.pending
         client = Client(
             await self._server(stack),
             # With a version here, the SDK would not ask the server, and would know nothing about it.
@@ -263,9 +254,9 @@ class Link:
             cache=None,
             client_info=setup.client_info or Implementation(name="tidings", version=__version__),
             log_level=setup.log_level,
-            sampling_callback=self._hooks.sampling,
-            elicitation_callback=self._hooks.elicitation,
-            list_roots_callback=self._hooks.roots,
+            sampling_callback=pending.sampling if pending.asks else None,
+            elicitation_callback=pending.elicitation if pending.asks else None,
+            list_roots_callback=pending.roots if pending.asks or pending.has_roots else None,
             extensions=[TasksDeclared()] if setup.config.tasks else None,
         )
         sdk_seam.wrap_connect(client, lambda dispatcher: self._watched(self._extended(dispatcher)))
@@ -278,8 +269,10 @@ class Link:
         if isinstance(target, HttpTarget):
             return open_transport(target, setup.config, watch=self.http, kind=self._transport, tap=setup.tap)
         if isinstance(target, CommandTarget):
-            most = setup.config.max_message
-            self._command = RunningCommand(target, most, self._hooks.on_stderr, self._note_garbage, setup.tap)
+            most, emit = setup.config.max_message, self._hooks.events.emit
+            self._command = RunningCommand(
+                target, most, lambda line: emit(StderrReceived(line)), self._note_garbage, setup.tap
+            )
             return self._command.run()
         if isinstance(target, ServerTarget):
             if target.lifespan is not None:
@@ -291,7 +284,7 @@ class Link:
 
     def _note_garbage(self, text: str) -> None:
         self._garbage = self._garbage or text
-        self._hooks.on_garbage(text)
+        self._hooks.events.emit(GarbageReceived(text))
 
     def _check_version(self, spoken: str) -> None:
         if self._setup.era not in ("auto", "legacy", spoken):
@@ -313,8 +306,6 @@ class Link:
 
         if wrong := await asyncio.to_thread(complaint, schema, result.structured_content):
             raise RuntimeError(f"Tool {name}: {wrong}")
-
-    # The dispatcher.
 
     def _extended(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
         """Asks for progress with every request: of the SDK's methods, only `call_tool` can."""
@@ -418,7 +409,7 @@ class Link:
         if isinstance(error, errors.MessageTooLarge):
             self._too_large = error
         elif self._command is None:  # Otherwise `_note_garbage` has it.
-            self._hooks.on_garbage(unreadable(str(error)))
+            self._hooks.events.emit(GarbageReceived(self._setup.target.clean(unreadable(str(error)))))
 
     def _server_ended(self) -> TidingsError:
         how = "closed the connection"
@@ -438,8 +429,6 @@ class Link:
         printed = f" It printed {self._garbage!r}: its standard output is for messages only." if self._garbage else ""
         said = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
         return printed + (said or " Run the same command in a terminal to see its output.")
-
-    # Requests.
 
     def absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Gives the tools to the SDK, which checks their results. Returns those that it may call."""

@@ -213,6 +213,11 @@ class Pending:
         self._numbers = itertools.count(1)
 
     @property
+    def asks(self) -> bool:
+        """True if anybody is there to answer questions of all kinds."""
+        return self._responder is not None
+
+    @property
     def has_roots(self) -> bool:
         """True if questions for roots are answered without a person."""
         return self._roots_responder is not None
@@ -286,11 +291,6 @@ class Pending:
         if entry.outcome is None:
             entry.outcome = outcome
             entry.settled.set()
-
-    def can_answer(self, request: types.InputRequest) -> bool:
-        """Returns whether anybody is there to answer such a question."""
-        is_fixed = isinstance(request, types.ListRootsRequest) and self.has_roots
-        return self._responder is not None or is_fixed
 
     async def _ask(self, params: Params, call: QueueEntry | None = None) -> Answer | ErrorData:
         is_sample = isinstance(params, types.CreateMessageRequestParams)

@@ -4,10 +4,9 @@
     account = await signing_in.run()                  # a person signs in; the account is kept
     connect(url, auth=kept_sign_in(url))              # from now on, in every program
 
-`SigningIn` is one sign-in by a person. It listens on this machine for the browser that comes back; where the browser is
-on another machine, `finish` takes the address that it was sent to. `SignIn` is the `httpx2.Auth` of connections: it
-renews tokens without a person, and raises `SignInNeeded` where one is needed. The protocol is that of the SDK's
-providers. A provider works only while a token is fetched, since it admits one request at a time.
+`SignIn` is the `httpx2.Auth` of connections: it renews tokens without a person, and raises `SignInNeeded` where one is
+needed. The protocol is that of the SDK's providers. A provider works only while a token is fetched, since it admits one
+request at a time.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -241,8 +240,12 @@ class SignInStep:
         return asdict(self)
 
 
+@dataclass(eq=False, repr=False)
 class SigningIn(httpx2.Auth):
     """One sign-in by a person, of a new account or of one that has ended.
+
+    It listens on this machine for the browser that comes back. Where that is on another machine, `finish` takes the
+    address that it was sent to.
 
     Args:
         url: The server.
@@ -257,32 +260,24 @@ class SigningIn(httpx2.Auth):
         accounts: The place where the account is kept; by default the user's.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        headers: Mapping[str, str] | None = None,
-        account: str = "",
-        client_id: str = "",
-        client_secret: str = "",
-        port: int = 0,
-        open_browser: Callable[[str], object] | None = None,
-        on_step: Callable[[SignInStep], object] | None = None,
-        accounts: Accounts | None = None,
-    ) -> None:
-        self.url = url
-        self.address = ""  # The page where the person signs in, once it is known.
-        self.steps: list[SignInStep] = []
-        self._accounts = accounts or default_accounts()
-        self._headers = dict(headers or {})
-        known = self._accounts.get(url, account)
+    url: str
+    _: KW_ONLY
+    headers: Mapping[str, str] | None = None
+    account: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    port: int = 0
+    open_browser: Callable[[str], object] | None = None
+    on_step: Callable[[SignInStep], object] | None = None
+    accounts: Accounts = field(default_factory=default_accounts)
+    address: str = field(default="", init=False)  # The page where the person signs in, once it is known.
+    steps: list[SignInStep] = field(default_factory=list[SignInStep], init=False)
+
+    def __post_init__(self) -> None:
+        known = self.accounts.get(self.url, self.account)
         self._wanted = "" if known is None else known.wanted
-        self._kept = _Kept(url, self._accounts, account or (known.name if known else "default"), renews=False)
-        self._known = known
-        self._client_id, self._client_secret = client_id, client_secret
-        self._port = port
-        self._open = open_browser
-        self._on_step = on_step
+        name = self.account or (known.name if known else "default")
+        self._kept = _Kept(self.url, self.accounts, name, renews=False)
         self._landed: asyncio.Future[dict[str, str]]
         self._asked = 0.0
 
@@ -298,7 +293,7 @@ class SigningIn(httpx2.Auth):
                     asyncio.timeout(_PATIENCE),
                     httpx2.AsyncClient(transport=BoundedTransport(inner, _LARGEST), timeout=30.0) as client,
                 ):
-                    headers = {**_ACCEPTED, **self._headers}
+                    headers = {**_ACCEPTED, **(self.headers or {})}
                     async with client.stream("POST", self.url, json=_PROBE, headers=headers, auth=self) as response:
                         refused = _refuses(response)
         except TimeoutError:
@@ -307,7 +302,11 @@ class SigningIn(httpx2.Auth):
             place = shown_url(str(error.request.url)) if isinstance(error, httpx2.RequestError) else where
             raise ConnectFailed(f"Signing in to {where} failed: {place} cannot be reached ({error}).") from error
         except (OAuthFlowError, ValueError) as error:
-            raise NotAuthorized(f"Signing in to {where} failed. {self._reason(error)}") from error
+            reason = harmless(one_line(str(error))).rstrip(".") + "."
+            answers = {each.name: as_dict(each.answer) for each in self.steps}
+            if "registration" in answers and not answers.get("authorization server"):
+                reason = "It names no authorization server, so it may want a token that you get elsewhere: use --token."
+            raise NotAuthorized(f"Signing in to {where} failed. {reason}") from error
         account = await asyncio.to_thread(lambda: self._kept.account)
         if refused or account is None:
             raise NotAuthorized(f"{where} refuses the token that its authorization server has just issued.")
@@ -337,15 +336,6 @@ class SigningIn(httpx2.Auth):
             self._landed.set_result(found)
         return True
 
-    def _reason(self, error: Exception) -> str:
-        """Returns the cause of a failure in a sentence or two."""
-        answers = {each.name: as_dict(each.answer) for each in self.steps}
-        if "registration" in answers and not answers.get("authorization server"):
-            return "It names no authorization server, so it may want a token that you get elsewhere: use --token."
-        return harmless(one_line(str(error))).rstrip(".") + "."
-
-    # The protocol.
-
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         await self._kept.token()
         provider = self._provider()
@@ -373,15 +363,15 @@ class SigningIn(httpx2.Auth):
         self._note(f"first answer: the server {words} the token", response, began)
 
     def _provider(self) -> OAuthClientProvider:
-        secrets, given = self._kept.secrets, self._client_id
+        secrets, given = self._kept.secrets, self.client_id
         is_document = given.startswith("https://") and urlsplit(given).path not in ("", "/")
         if given and not is_document:
-            method = "client_secret_post" if self._client_secret else "none"
-            client = {"client_id": given, "client_secret": self._client_secret or None, "redirect_uris": None}
+            method = "client_secret_post" if self.client_secret else "none"
+            client = {"client_id": given, "client_secret": self.client_secret or None, "redirect_uris": None}
             secrets |= {"client": {**client, "token_endpoint_auth_method": method}, "given": True}
         provider = OAuthClientProvider(
             self.url,
-            _metadata([AnyUrl(f"http://127.0.0.1:{self._port}{_CALLBACK}")]),
+            _metadata([AnyUrl(f"http://127.0.0.1:{self.port}{_CALLBACK}")]),
             self._kept,
             self._show,
             self._wait,
@@ -395,14 +385,14 @@ class SigningIn(httpx2.Auth):
         self.address = address
         asked = dict(parse_qsl(urlsplit(address).query))
         if not any(each.name == "registration" for each in self.steps):
-            document = asked["client_id"] == self._client_id and self._client_id.startswith("https://")
+            document = asked["client_id"] == self.client_id and self.client_id.startswith("https://")
             words = f"not needed: {'client-id document' if document else 'known client'} {asked['client_id']}"
             self._add(SignInStep("registration", words))
         self._asked = time.monotonic()
         words = f"waiting for you at {urlsplit(address).hostname}"
         self._add(SignInStep("authorization", words, None, 0.0, "GET", address.partition("?")[0], _shown(asked)))
-        if self._open is not None:
-            self._open(address)
+        if self.open_browser is not None:
+            self.open_browser(address)
 
     async def _wait(self) -> AuthorizationCodeResult:
         found = await self._landed
@@ -414,12 +404,10 @@ class SigningIn(httpx2.Auth):
             raise OAuthFlowError(f"The authorization server did not agree: {said}")
         return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
 
-    # The steps.
-
     def _add(self, step: SignInStep) -> None:
         self.steps.append(step)
-        if self._on_step is not None:
-            self._on_step(step)
+        if self.on_step is not None:
+            self.on_step(step)
 
     def _note(self, words: str, response: httpx2.Response, began: float, **more: Any) -> None:
         """Adds the step that an answer ended. The words begin with its name."""
@@ -449,12 +437,10 @@ class SigningIn(httpx2.Auth):
             words = f"registered as {facts.get('client_id')}" if facts else words
         self._note(f"{name}: {words}", response, began, request=_shown(sent), answer=_shown(answer))
 
-    # The browser that comes back.
-
     @asynccontextmanager
     async def _listening(self) -> AsyncGenerator[None]:
-        server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = server.sockets[0].getsockname()[1]
+        server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self.port = server.sockets[0].getsockname()[1]
         try:
             yield
         finally:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, ErrorData, InputRequest
+from mcp_types import INVALID_PARAMS, CallToolResult, ErrorData, InputRequest, ListRootsRequest
 from pydantic import TypeAdapter, ValidationError
 
 from tidings._kit.backoff import Pauses, jittered
@@ -222,8 +222,6 @@ class Tasks:
         if self.store is not None:
             self.store.note_kept(TASKS_KEPT, task_id, None)
 
-    # Following one.
-
     async def finish(self, task: RemoteTask, entry: QueueEntry, seconds: float | None) -> CallToolResult:
         """Follows a task to its end, in place of the call `entry`, within `seconds` without news. Returns its result.
 
@@ -293,8 +291,6 @@ class Tasks:
                     raise link.explain(misfit, "tools/call") from misfit
         return result
 
-    # Requests about a task.
-
     async def ask(
         self, task: RemoteTask, method: str, *, routine: bool = False, behalf: QueueEntry | None = None, **params: Any
     ) -> dict[str, Any]:
@@ -330,8 +326,6 @@ class Tasks:
         with anyio.move_on_after(_CANCEL_SECONDS, shield=True), contextlib.suppress(TidingsError):
             await self.ask(task, "tasks/cancel")
             self.drop(task.id)
-
-    # News.
 
     def absorb(self, task: RemoteTask, state: TaskState) -> None:
         """Takes the server's statement about a task, unless a newer one is known.
@@ -481,10 +475,11 @@ class TaskFollower:
                 kind = as_text(as_dict(given).get("method"))
                 text = f"The task {self.task.id} asks something that the protocol does not know ({kind})."
                 raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
-            if not self._tasks.pending.can_answer(request):
+            pending = self._tasks.pending
+            if not pending.asks and not (pending.has_roots and isinstance(request, ListRootsRequest)):
                 text = f"The task {self.task.id} asks for {request.method}, and this client answers nothing."
                 raise NotSupported(f"{text} Pass answer=... to connect.", method=request.method)
-            answer = await self._tasks.pending.answer(request, self._entry)
+            answer = await pending.answer(request, self._entry)
             if isinstance(answer, ErrorData):
                 raise MCPError.from_error_data(answer)
             await self._send(key, answer.model_dump(by_alias=True, mode="json", exclude_none=True))

@@ -96,16 +96,7 @@ class ClientWiring:
             cause=lambda kind, params: self.requests.cause(kind, params),  # noqa: PLW0108 - made below
             asking=self._asking,
         )
-        self._hooks = LinkHooks(
-            hear=self._hear,
-            is_busy=self.queue.is_busy,
-            heard_again=self.wakeup,
-            sampling=None if answer is None else self.pending.sampling,
-            elicitation=None if answer is None else self.pending.elicitation,
-            roots=None if answer is None and roots is None else self.pending.roots,
-            on_stderr=lambda line: self.events.emit(events.StderrReceived(target.clean(line))),
-            on_garbage=lambda text: self.events.emit(events.GarbageReceived(target.clean(text))),
-        )
+        self._hooks = LinkHooks(self._hear, self.queue, self.wakeup, self.pending, self.events)
         self.connection = Connection(
             target.name,
             self._open_link,
@@ -149,8 +140,6 @@ class ClientWiring:
         )
         self.server_events = ServerEvents(self.connection, self.requests, store=self.store)
         self.calls = Calls(self.requests, self.subscriptions, self.lists, self.cache, self.events, self.tasks)
-
-    # The life of the client.
 
     async def begin(self) -> None:
         """Connects, and waits until the mirrored lists are loaded, or that takes too long."""
@@ -228,8 +217,6 @@ class ClientWiring:
                     return
             await asyncio.sleep(0)  # Lets the task that notices the end of the connection run.
 
-    # One connection after the other.
-
     async def _open_link(self, seconds: float) -> tuple[Link, ChangeFeed]:
         deadline = asyncio.get_running_loop().time() + seconds
         link = Link(self.setup, self._hooks, transport="sse" if self.is_sse else None)
@@ -286,8 +273,6 @@ class ClientWiring:
         self.queue.reject_all(lambda _: error)
         self.wakeup()
 
-    # Notifications.
-
     def _hear(self, method: str, params: Mapping[str, Any] | None) -> bool:
         told = as_dict(params)
         meta = as_dict(told.get("_meta"))
@@ -313,8 +298,6 @@ class ClientWiring:
             source, cursor = as_float(times.get("source")), as_text(meta.get(CURSOR_KEY))
             received = events.ChangeReceived(change, now, published=published, source=source, cursor=cursor)
             self.events.emit(self.calls.unread.add(received))
-
-    # What one part needs of another.
 
     async def _read_again(self, uri: str) -> None:
         await self.calls.refresh(uri)
