@@ -8,7 +8,6 @@ from typing import Any
 import anyio
 import httpx2
 import pytest
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.client.bad_servers import MODERN, QUICK, behaved, program, settings, web
 from tests.client.misbehaving import Asked, site
@@ -281,16 +280,3 @@ async def test_of_a_line_that_is_too_long_its_size_and_its_id_are_told_and_garba
     assert cut.body == {"jsonrpc": "2.0", "id": tape.sent("tools/call")[0].body["id"]}
     assert garbage == ["this is no message"]
     assert "this is no message" not in repr(tape.told)
-
-
-async def test_a_transport_of_the_sdks_can_be_tapped() -> None:
-    tape = Tape()
-    with anyio.fail_after(30):
-        async with (
-            reached(Way(STOCK, "http", "legacy")) as url,
-            connect(streamable_http_client(url), era="legacy", tap=tape) as client,
-        ):
-            assert client.transport == "custom"
-            assert client.pid is None
-            await client.call_tool("echo", {"text": "hello"})
-    assert "result" in tape.answer(tape.sent("tools/call")[0]).body

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +17,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 
 from tidings import LiveServer
-from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, TransportTarget, parse_target
+from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, parse_target
 from tidings.errors import BadTarget
 
 TOKEN = "tok-3n-s3cr3t"
@@ -160,19 +160,6 @@ async def test_a_server_object_is_something_that_the_sdk_connects_to(make: Any, 
     around = target.lifespan() if target.lifespan else nullcontext()
     async with around, Client(target.server, mode=mode) as client:
         assert client.server_info.name == "garden"
-
-
-def test_anything_that_is_entered_is_a_transport() -> None:
-    @asynccontextmanager
-    async def way() -> Any:
-        yield
-
-    transport = way()
-    target = parse_target(transport)
-    assert isinstance(target, TransportTarget)
-    assert target.transport is transport
-    assert target.identity != parse_target(transport).identity
-    assert target.name == "AsyncGeneratorContextManager"
 
 
 # What is refused

@@ -19,6 +19,18 @@ from tidings.errors import TidingsError
 
 # ruff: noqa: PLR0911 - one return for each error
 
+AWAY: Final = (502, 503, 504)  # HTTP statuses of a proxy that cannot reach the server.
+_CREDENTIALS: Final = (
+    "The server refused these credentials (HTTP {status}). Pass others: token=..., headers=... or auth=..."
+)
+_PROXY: Final = "A proxy cannot reach the server: it is away (HTTP {status}). Wait, or check whether it runs."
+_BY_STATUS: Final[dict[int, tuple[type[TidingsError], str]]] = {
+    **dict.fromkeys((401, 403), (errors.NotAuthorized, _CREDENTIALS)),
+    **dict.fromkeys(AWAY, (errors.ConnectionLost, _PROXY)),
+    413: (errors.MessageTooLarge, "The server accepts no message of this size (HTTP 413). Send less at once."),
+    421: (errors.NotAuthorized, "The server does not answer to this host (HTTP 421). Add it to those that it allows."),
+    429: (errors.LimitReached, "The server asks for fewer requests (HTTP 429). Wait, and try again."),
+}
 RESOURCE_NOT_FOUND: Final = -32002  # The code of the legacy era. The modern era has -32602, with the URI in the data.
 # The errors that a server may name. It cannot decide whether there is a connection.
 _BY_CODE: Final = {kind.code: kind for kind in errors.leaves() if not issubclass(kind, errors.NoConnection)}
@@ -39,7 +51,6 @@ _TOO_LARGE: Final = (
     "Failed to parse JSON response: Body too large",
     "SSE stream failed: Server-sent",
 )
-AWAY: Final = (502, 503, 504)  # HTTP statuses of a proxy that cannot reach the server.
 # The SDK's words for an answer that breaks the protocol.
 _NO_MESSAGE: Final = ("Unexpected content type", "Redirect to ", "server answered a request with 202")
 # The SDK's words if there will be no answer. A server may use the same code for something else.
@@ -151,22 +162,8 @@ def is_lost_session(error: Exception) -> bool:
 
 def http_error(status: int) -> TidingsError | None:
     """Returns the error of an HTTP status, if the status alone says enough."""
-    match status:
-        case 401 | 403:
-            cure = "Pass others: token=..., headers=... or auth=..."
-            return errors.NotAuthorized(f"The server refused these credentials (HTTP {status}). {cure}")
-        case 421:
-            cure = "Add it to those that it allows."
-            return errors.NotAuthorized(f"The server does not answer to this host (HTTP 421). {cure}")
-        case 413:
-            return errors.MessageTooLarge("The server accepts no message of this size (HTTP 413). Send less at once.")
-        case 429:
-            return errors.LimitReached("The server asks for fewer requests (HTTP 429). Wait, and try again.")
-        case _ if status in AWAY:
-            cure = "Wait, or check whether it runs."
-            return errors.ConnectionLost(f"A proxy cannot reach the server: it is away (HTTP {status}). {cure}")
-        case _:
-            return None
+    kind, text = _BY_STATUS.get(status, (None, ""))
+    return None if kind is None else kind(text.format(status=status))
 
 
 def with_wait(error: TidingsError, seconds: float | None) -> TidingsError:

@@ -274,13 +274,11 @@ class Link:
                 target, most, lambda line: emit(StderrReceived(line)), self._note_garbage, setup.tap
             )
             return self._command.run()
-        if isinstance(target, ServerTarget):
-            if target.lifespan is not None:
-                await stack.enter_async_context(target.lifespan())
-            if setup.tap is None:
-                return target.server  # This way has no streams, and no messages.
-            return tapped_streams(InMemoryTransport(target.server), setup.tap)
-        return target.transport if setup.tap is None else tapped_streams(target.transport, setup.tap)
+        if target.lifespan is not None:
+            await stack.enter_async_context(target.lifespan())
+        if setup.tap is None:
+            return target.server  # This way has no streams, and no messages.
+        return tapped_streams(InMemoryTransport(target.server), setup.tap)
 
     def _note_garbage(self, text: str) -> None:
         self._garbage = self._garbage or text

@@ -77,8 +77,8 @@ class LiveClient:
         return self._connection.next_retry
 
     @property
-    def transport(self) -> Literal["stdio", "http", "sse", "memory", "custom"]:
-        """The transport. For a URL, the one that was found last; "custom" is a transport object of the SDK."""
+    def transport(self) -> Literal["stdio", "http", "sse", "memory"]:
+        """The transport. For a URL, the one that was found last."""
         match self._wiring.target:
             case HttpTarget(kind=kind):
                 return "sse" if self._wiring.is_sse else kind or "http"
@@ -86,8 +86,6 @@ class LiveClient:
                 return "stdio"
             case ServerTarget():
                 return "memory"
-            case _:
-                return "custom"
 
     @property
     def pid(self) -> int | None:

@@ -81,7 +81,13 @@ class Mirror(Generic[ItemT]):
         """Loads the list once. Raises a `TidingsError` if it should be loaded again later."""
         asked, before, error = self.lists.loads.wants, self.items, None
         try:
-            self.items, self.raw, self.malformed = await self._pages()
+            try:
+                self.items, self.raw, self.malformed = await self._pages()
+            except TidingsError as failure:
+                # The list changed meanwhile, so that the cursor of a later page is no longer valid.
+                if as_dict(failure.data).get("rpc_code") != INVALID_PARAMS:
+                    raise
+                self.items, self.raw, self.malformed = await self._pages()
         except TidingsError as failure:
             error = failure
         self._outcome, self._answered, self.tried = error, asked, True
@@ -92,15 +98,6 @@ class Mirror(Generic[ItemT]):
             raise error
 
     async def _pages(self) -> "_Pages[ItemT]":
-        try:
-            return await self._all_pages()
-        except TidingsError as error:
-            # The list changed meanwhile, so that the cursor of a later page is no longer valid.
-            if as_dict(error.data).get("rpc_code") != INVALID_PARAMS:
-                raise
-            return await self._all_pages()
-
-    async def _all_pages(self) -> "_Pages[ItemT]":
         items: list[ItemT] = []
         raw: list[Mapping[str, Any]] = []
         malformed: list[Malformed] = []

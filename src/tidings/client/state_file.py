@@ -1,13 +1,9 @@
 """`StateFile`: content, subscriptions and cursor of a client in SQLite, so that the next process starts warm.
 
-Changes are noted in memory, the newest for each key, and written soon after in one transaction by a thread of its own:
-the event loop never waits for a disk. A process that is killed leaves an older state, but a complete one. Trouble with
-the file is an error when the client starts, and a log line afterwards.
-
-- A batch is one transaction, and is written after everything before it: if one fails, the next includes it. So the
-  cursor in the file is never ahead of the removals that belong to it.
-- Content counts as covered only under the cursor of the process that kept it current. If several processes write about
-  one identity, the last one's cursor and subscriptions count, and what others covered counts as merely cached.
+Changes are noted in memory, the newest for each key, and written soon after in one transaction by a thread of its own.
+If one fails, the next includes it: so the cursor in the file is never ahead of the removals that belong to it. Content
+counts as covered only under the cursor of the process that kept it current. If several processes write about one
+identity, the last one's cursor and subscriptions count, and what others covered counts as merely cached.
 """
 
 import asyncio
@@ -19,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 from pydantic import TypeAdapter, ValidationError
@@ -83,13 +79,6 @@ def _as_dict(value: object) -> dict[Any, Any]:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
-class StatePut(NamedTuple):
-    """An invocation to save, and whether a subscription keeps it current."""
-
-    invocation: cache.Invocation
-    covered: bool
-
-
 @dataclass(slots=True)
 class WriteBatch:
     """The content of one transaction: the newest for each entry, and the state that belongs to it."""
@@ -97,7 +86,8 @@ class WriteBatch:
     subscriptions: frozenset[str] = frozenset()
     cursor: str | None = None
     server: str | None = None
-    entries: dict[Place, StatePut | None] = field(default_factory=dict[Place, Any])  # None removes an entry.
+    # The invocation, and whether a subscription keeps it current. None removes an entry.
+    entries: dict[Place, tuple[cache.Invocation, bool] | None] = field(default_factory=dict[Place, Any])
     cleared: bool = False  # True if everything from before is removed first, except what is kept.
     kept: dict[Place, str | None] = field(default_factory=dict[Place, Any])  # None removes a row.
 
@@ -121,7 +111,7 @@ class _File:
     def __init__(self, path: Path, identity: str, *, timeout: float) -> None:
         self._path = path
         self._identity = identity
-        self._database = Database(
+        self.database = Database(
             path,
             _SCHEMA,
             wording=_WORDING,
@@ -143,7 +133,8 @@ class _File:
     def load(self) -> tuple[Saved, list[Place]]:
         """Returns what is saved, for this process to keep current, and the entries that this version cannot read."""
         # A write even if nothing changes: a file that this process may only read fails now, not later.
-        rows, kept, self._subscriptions, cursor, server = self._database.write(self._load)
+        rows, saved = self.database.write(self._load)
+        self._subscriptions = saved.subscriptions
         invocations: list[cache.Invocation] = []
         unreadable: list[Place] = []
         uncovered: set[str | None] = set()
@@ -159,7 +150,7 @@ class _File:
             text = "%s entries in the state file %s cannot be read by this version, and are left out"
             logger.warning(text, count, self._path)
         covered = frozenset(uri for uri in map(cache.read_uri, invocations) if uri is not None and uri not in uncovered)
-        return Saved(tuple(invocations), covered, self._subscriptions, cursor, server, kept), unreadable
+        return replace(saved, invocations=tuple(invocations), covered=covered), unreadable
 
     def write(self, batch: WriteBatch) -> bool:
         """Writes `batch`, after what could not be written before. Returns whether that succeeded; logs trouble once."""
@@ -170,9 +161,9 @@ class _File:
         self._unwritten = batch
         try:
             # Encoded before the transaction, which keeps other processes waiting.
-            contents = {place: encode(put.invocation) for place, put in batch.entries.items() if put}
+            contents = {place: encode(put[0]) for place, put in batch.entries.items() if put}
             size = sum(4096 + len(content or "") for content in contents.values())  # Each begins a page.
-            self._database.write(lambda connection: self._write(connection, batch, contents), size)
+            self.database.write(lambda connection: self._write(connection, batch, contents), size)
         except Exception as error:  # noqa: BLE001 - it is tried again, and the client works without
             if not self._in_trouble:
                 logger.warning("the client's state is not saved for now: %s", error)
@@ -184,13 +175,7 @@ class _File:
         self._unwritten, self._in_trouble = None, False
         return True
 
-    def close(self) -> None:
-        """Closes the file. If nobody else uses it, SQLite moves what was written into the main file first."""
-        self._database.close()
-
-    def _load(
-        self, connection: sqlite3.Connection
-    ) -> tuple[list[tuple[str, str, str, int]], dict[str, dict[str, str]], frozenset[str], str | None, str | None]:
+    def _load(self, connection: sqlite3.Connection) -> tuple[list[tuple[str, str, str, int]], Saved]:
         mine = self._identity
         found = connection.execute("SELECT writer, cursor FROM states WHERE identity = ?", (mine,)).fetchone()
         writer, cursor = found or ("", None)
@@ -209,16 +194,24 @@ class _File:
             "SELECT kind, key, content FROM kept WHERE identity = ? ORDER BY rowid", (mine,)
         ):
             kept.setdefault(kind, {})[key] = content
-        return rows, kept, frozenset(uri for (uri,) in subscriptions), cursor, server and server[0]
+        uris = frozenset(uri for (uri,) in subscriptions)
+        return rows, Saved(subscriptions=uris, cursor=cursor, server=server and server[0], kept=kept)
 
     def _write(self, connection: sqlite3.Connection, batch: WriteBatch, contents: dict[Place, str | None]) -> None:
+        mine = self._identity
         if batch.cleared:
             for table in ("states", "subscriptions", "entries", "covered", "servers"):
-                connection.execute(f"DELETE FROM {table} WHERE identity = ?", (self._identity,))  # noqa: S608
+                connection.execute(f"DELETE FROM {table} WHERE identity = ?", (mine,))  # noqa: S608
         if not batch.cleared or batch.subscriptions or batch.cursor is not None or batch.entries:
-            self._write_state(connection, batch)
+            row = connection.execute("SELECT writer FROM states WHERE identity = ?", (mine,)).fetchone()
+            if row != (self._writer,) or self._subscriptions is not batch.subscriptions:
+                connection.execute("DELETE FROM subscriptions WHERE identity = ?", (mine,))
+                rows = [(mine, uri) for uri in batch.subscriptions]
+                connection.executemany("INSERT INTO subscriptions VALUES (?, ?)", rows)
+            connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", (mine, self._writer, batch.cursor))
+            connection.execute("INSERT OR REPLACE INTO servers VALUES (?, ?)", (mine, batch.server))
         for place, put in batch.entries.items():
-            row = self._identity, str(place[0]), place[1]
+            row = mine, str(place[0]), place[1]
             with suppress(UnicodeEncodeError):  # A key that cannot be encoded was never saved.
                 connection.execute("DELETE FROM entries WHERE identity = ? AND kind = ? AND key = ?", row)
                 connection.execute("DELETE FROM covered WHERE identity = ? AND kind = ? AND key = ?", row)
@@ -226,27 +219,16 @@ class _File:
                     continue
                 statement = "INSERT INTO entries (identity, kind, key, content) VALUES (?, ?, ?, ?)"
                 connection.execute(statement, (*row, content))
-                if put.covered:
+                if put[1]:
                     connection.execute("INSERT INTO covered VALUES (?, ?, ?, ?)", (*row, self._writer))
         for (kind, key), content in batch.kept.items():
-            row = self._identity, kind, key
+            row = mine, kind, key
             with suppress(UnicodeEncodeError):
                 if content is None:
                     connection.execute("DELETE FROM kept WHERE identity = ? AND kind = ? AND key = ?", row)
                 else:
                     kept = "INSERT INTO kept VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET content = excluded.content"
                     connection.execute(kept, (*row, content))
-
-    def _write_state(self, connection: sqlite3.Connection, batch: WriteBatch) -> None:
-        mine = self._identity
-        row = connection.execute("SELECT writer FROM states WHERE identity = ?", (mine,)).fetchone()
-        before = self._subscriptions if row == (self._writer,) else None
-        if before is not batch.subscriptions:
-            connection.execute("DELETE FROM subscriptions WHERE identity = ?", (mine,))
-            rows = [(mine, uri) for uri in batch.subscriptions]
-            connection.executemany("INSERT INTO subscriptions VALUES (?, ?)", rows)
-        connection.execute("INSERT OR REPLACE INTO states VALUES (?, ?, ?)", (mine, self._writer, batch.cursor))
-        connection.execute("INSERT OR REPLACE INTO servers VALUES (?, ?)", (mine, batch.server))
 
 
 class StateFile:
@@ -283,7 +265,7 @@ class StateFile:
 
     def note_put(self, invocation: cache.Invocation, covered: bool) -> None:
         """Saves `invocation`. `covered`: a subscription to its URI was established before it was read, and still is."""
-        self._note(cache.place_of(invocation), StatePut(invocation, covered))
+        self._note(cache.place_of(invocation), (invocation, covered))
 
     def note_removed(self, kind: cache.ContentKind, key: str) -> None:
         self._note((kind, key), None)
@@ -327,13 +309,13 @@ class StateFile:
         if self._unsaved or self._writing:
             self._write()
         self._closed = True
-        closing = self._in_thread(self._file.close)
+        closing = self._in_thread(self._file.database.close)
         self._thread.shutdown(wait=False)
         # Even when cancelled: the caller may delete the file next.
         with anyio.CancelScope(shield=True):
             await asyncio.shield(closing)
 
-    def _note(self, place: Place, put: StatePut | None) -> None:
+    def _note(self, place: Place, put: tuple[cache.Invocation, bool] | None) -> None:
         # The newest last: the order in which they are loaded.
         self._noted.entries.pop(place, None)
         self._noted.entries[place] = put

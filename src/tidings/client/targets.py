@@ -1,4 +1,4 @@
-"""Targets: what `connect()` was given, as one of four values, or refused with the reason and what to do.
+"""Targets: what `connect()` was given, as one of three values, or refused with the reason and what to do.
 
 No target shows its secrets, neither in its `name` nor in its `repr`. `clean` removes them from any other text.
 """
@@ -16,7 +16,6 @@ from pathlib import Path, PurePath
 from typing import Any, Final, Literal, cast
 
 import httpx2
-from mcp.client import Transport
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 
@@ -125,23 +124,7 @@ class ServerTarget(_Target):
         return self.server.name
 
 
-@dataclass(frozen=True, repr=False)
-class TransportTarget(_Target):
-    """A transport of the SDK, or any context manager that yields two streams. It can be entered only once."""
-
-    transport: Transport
-    _unique: str = field(default_factory=lambda: uuid.uuid4().hex, init=False, compare=False)
-
-    @property
-    def identity(self) -> str:
-        """Unique: nothing is known about the server behind a transport."""
-        return json.dumps(["transport", self._unique])
-
-    def _shown(self) -> str:
-        return type(self.transport).__name__.strip("_")
-
-
-Target = HttpTarget | CommandTarget | ServerTarget | TransportTarget
+Target = HttpTarget | CommandTarget | ServerTarget
 
 _FORMS: Final = (
     "a URL that begins with http:// or https://, a command, a JSON file with mcpServers in it, or a server object"
@@ -337,8 +320,6 @@ def _from_object(target: object, given: _Given) -> Target:
         except AttributeError as error:
             text = f"This version of FastMCP is not known ({error}). Serve it over HTTP, and pass its URL."
             raise BadTarget(text) from None
-    if all(hasattr(target, method) for method in ("__aenter__", "__aexit__")) and not hasattr(target, "call_tool"):
-        return TransportTarget(cast("Transport", target))
     raise BadTarget(f"Cannot connect to {_type(target)}. Pass {_FORMS}.")
 
 
