@@ -24,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
+from tidings.client.events import EventHub, GarbageReceived, StderrReceived
 from tidings.client.targets import CommandTarget, parse_target
 from tidings.client.transports.stdio import LineSplitter, LineTooLong, RunningCommand
 from tidings.errors import CommandFailed, MessageTooLarge
@@ -328,7 +329,12 @@ async def test_a_listener_that_fails_does_not_end_the_connection(caplog: pytest.
         raise RuntimeError(text)
 
     loud = program("print('heard', file=sys.stderr, flush=True); say('garbage'); ready()")
-    command = RunningCommand(loud, LIMIT, on_stderr=fail, on_garbage=fail)
+    hub = EventHub()
+    hub.on(StderrReceived, lambda event: fail(event.line))
+    hub.on(GarbageReceived, lambda event: fail(event.text))
+    command = RunningCommand(
+        loud, LIMIT, lambda line: hub.emit(StderrReceived(line)), lambda text: hub.emit(GarbageReceived(text))
+    )
     with anyio.fail_after(10):
         async with command.run():
             await started(command)

@@ -5,7 +5,6 @@ length.
 """
 
 import asyncio
-import logging
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
@@ -29,8 +28,6 @@ from tidings.client.sdk_seam import TransportStreams
 from tidings.client.targets import CommandTarget
 from tidings.client.transports.tap import TapReporter
 from tidings.errors import CommandFailed, MessageTooLarge
-
-logger = logging.getLogger(__name__)
 
 _ENDS: Final = 1024  # Bytes that are kept of the beginning and of the end of a line that is skipped.
 _IDLE: Final = 0.25
@@ -101,17 +98,6 @@ class LineSplitter:
             del self._kept[:-_ENDS]
 
 
-def _error_answer(request: types.RequestId, code: int, message: str) -> SessionMessage:
-    return SessionMessage(
-        types.JSONRPCError(jsonrpc="2.0", id=request, error=types.ErrorData(code=code, message=message))
-    )
-
-
-def _shown(line: bytes, clean: Callable[[str], str]) -> str:
-    """Returns a line for people. Cut after secrets are masked, so that half a secret does not remain."""
-    return clean(line[: 64 * 2**10].decode(errors="replace")).rstrip()[:4096]
-
-
 @dataclass(eq=False, repr=False)
 class RunningCommand:
     """A command that speaks MCP, and how it ended.
@@ -129,7 +115,7 @@ class RunningCommand:
     def __post_init__(self) -> None:
         self._read_writer, self._read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self._input = _Input(self._pass_in)
-        # The streams for the SDK. Reading ends with the program, or with its standard output.
+        # For the SDK. Reading ends with the program, or with its standard output.
         self.streams: TransportStreams = self._read, self._input
         self._stderr: deque[str] = deque(maxlen=20)
         self.program: Program | None = None
@@ -164,7 +150,15 @@ class RunningCommand:
             raise CommandFailed(text, server=target.name) from error
         self._reader = self._spawn(self._read_stdout(program.stdout))
         self._listener = self._spawn(self._read_stderr(program.stderr))
-        self._spawn(self._watch(program))
+
+        async def watch() -> None:
+            await program.exited.wait()
+            await asyncio.wait((self._listener,), timeout=_IDLE)
+            self.ended.set()
+            await self._until_silent()
+            self._reader.cancel()
+
+        self._spawn(watch())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -187,13 +181,6 @@ class RunningCommand:
             self.ended.set()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _watch(self, program: Program) -> None:
-        await program.exited.wait()
-        await asyncio.wait((self._listener,), timeout=_IDLE)
-        self.ended.set()
-        await self._until_silent()
-        self._reader.cancel()
-
     async def _until_silent(self) -> None:
         """Waits until the program's output is passed on, but not for others that hold its output open."""
         seen = -1
@@ -204,8 +191,6 @@ class RunningCommand:
     def _end_streams(self) -> None:
         self._read_writer.close()
         self._input.broken = True
-
-    # Output.
 
     async def _read_stdout(self, stdout: asyncio.StreamReader) -> None:
         lines = LineSplitter(self.max_message)
@@ -236,17 +221,25 @@ class RunningCommand:
             await self._pass_out(MessageTooLarge(text, server=self.target.name))
             if request is not None:  # So that only that request fails.
                 text = f"Message too large: {line.size:,} bytes, the limit is {self.max_message:,}."
-                await self._pass_out(_error_answer(request, types.PARSE_ERROR, text))
+                await self._refuse(request, types.PARSE_ERROR, text)
             return
         try:
             message = SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
-            if garbage := _shown(line, self.target.clean):
-                self._report(self.on_garbage, garbage[:200])
+            if garbage := self._shown(line):
+                self.on_garbage(garbage[:200])
             return
         if self.tap is not None:
             self.tap.message(line, incoming=True)
         await self._pass_out(message)
+
+    def _shown(self, line: bytes) -> str:
+        # Cut after secrets are masked, so that half a secret does not remain.
+        return self.target.clean(line[: 64 * 2**10].decode(errors="replace")).rstrip()[:4096]
+
+    async def _refuse(self, request: types.RequestId, code: int, text: str) -> None:
+        error = types.ErrorData(code=code, message=text)
+        await self._pass_out(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request, error=error)))
 
     async def _pass_out(self, item: SessionMessage | Exception) -> None:
         # If the stream is closed, the session is over, and nobody needs the message.
@@ -254,26 +247,18 @@ class RunningCommand:
             await self._read_writer.send(item)
 
     async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
+        def keep(line: bytes | LineTooLong) -> None:
+            is_long = isinstance(line, LineTooLong)
+            if text := f"(a line of {line.size:,} bytes)" if is_long else self._shown(line):
+                self._stderr.append(text)
+                self.on_stderr(text)
+
         lines = LineSplitter(64 * 2**10)
         with suppress(OSError):
             while data := await stderr.read(_CHUNK):
                 for line in lines.feed(data):
-                    self._keep_stderr(line)
-        self._keep_stderr(lines.rest())
-
-    def _keep_stderr(self, line: bytes | LineTooLong) -> None:
-        text = f"(a line of {line.size:,} bytes)" if isinstance(line, LineTooLong) else _shown(line, self.target.clean)
-        if text:
-            self._stderr.append(text)
-            self._report(self.on_stderr, text)
-
-    def _report(self, listener: OnText, text: str) -> None:
-        try:
-            listener(text)
-        except Exception:
-            logger.exception("A listener to the output of %s failed; the connection goes on", self.target.name)
-
-    # Input.
+                    keep(line)
+        keep(lines.rest())
 
     async def _pass_in(self, message: SessionMessage) -> None:
         try:
@@ -281,16 +266,17 @@ class RunningCommand:
         except ValueError as error:  # Such as half a surrogate pair.
             if isinstance(message.message, types.JSONRPCRequest):
                 text = f"This cannot be sent as JSON: {error}"
-                self._spawn(self._pass_out(_error_answer(message.message.id, types.INVALID_REQUEST, text)))
+                self._spawn(self._refuse(message.message.id, types.INVALID_REQUEST, text))
             return
-        if self.program is not None:
-            if self.tap is not None:
-                self.tap.message(text, incoming=False)
-            try:
-                self.program.stdin.write(text.encode() + b"\n")
-                await self.program.stdin.drain()
-            except OSError:  # The program no longer reads. Its last output may say why.
-                self._spawn(self._until_silent()).add_done_callback(lambda _: self._end_streams())
+        if self.program is None:
+            return
+        if self.tap is not None:
+            self.tap.message(text, incoming=False)
+        try:
+            self.program.stdin.write(text.encode() + b"\n")
+            await self.program.stdin.drain()
+        except OSError:  # The program no longer reads. Its last output may say why.
+            self._spawn(self._until_silent()).add_done_callback(lambda _: self._end_streams())
 
 
 @dataclass(eq=False, repr=False)

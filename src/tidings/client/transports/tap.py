@@ -3,8 +3,8 @@
 `connect(target, tap=...)` sets it. It is called where a message is sent or arrives, in that order. It must be quick;
 what it raises is logged and does no harm.
 
-There are taps on HTTP and on stream pairs. On HTTP, the tap is at the lowest place, where everything passes, sign-in
-included. A server object gets a stream pair for it.
+On HTTP, the tap is at the lowest place, where everything passes, sign-in included. A server object gets a stream pair
+for it.
 """
 
 import logging
@@ -12,7 +12,7 @@ import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import dataclass, replace
 from itertools import count
@@ -25,7 +25,7 @@ from pydantic_core import from_json
 
 from tidings._kit.bounded_json import mapped
 from tidings.client.masking import MASK, forms, looks_secret, masked, shown_url
-from tidings.client.sdk_seam import TransportStreams
+from tidings.client.sdk_seam import InMemoryTransport, TransportStreams
 from tidings.client.targets import Target
 from tidings.client.transports.bodies import body_of
 
@@ -163,8 +163,7 @@ class TapReporter:
         # Value by value: masking a number or a word of the protocol in the text would break the JSON.
         return {key if key in _OUTER_KEYS else self.clean(key): mapped(value, shown) for key, value in body.items()}
 
-    @staticmethod
-    def _report(listener: Callable[[Any], None], make: Callable[[], Any]) -> None:
+    def _report(self, listener: Callable[[Any], None], make: Callable[[], Any]) -> None:
         try:
             listener(make())
         except Exception:
@@ -292,9 +291,7 @@ class SseParser:
 
 
 @asynccontextmanager
-async def tapped_streams(
-    transport: AbstractAsyncContextManager[TransportStreams], tap: TapReporter
-) -> AsyncGenerator[TransportStreams]:
+async def tapped_streams(transport: InMemoryTransport, tap: TapReporter) -> AsyncGenerator[TransportStreams]:
     """Enters a transport, and yields its two streams with a tap on them."""
     async with transport as (read, write):
         yield _TappedStream(read, tap), _TappedStream(write, tap)
