@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.client.test_tap import Tape
 from tidings.client.targets import CommandTarget, HttpTarget
 from tidings.client.transports.bodies import BoundedTransport
-from tidings.client.transports.tap import SseParser, TappedTransport, TapReporter
+from tidings.client.transports.tap import SseParser, TapReporter
 
 STREAM = (
     b": a comment\r\n\r\nevent: endpoint\ndata: /messages\n\nid: 1\ndata: {one}\n\n"
@@ -127,10 +127,8 @@ async def test_a_request_that_is_sent_piece_by_piece_is_left_as_it_is() -> None:
         return httpx2.Response(200, content=pieces())
 
     tape = Tape()
-    inner = BoundedTransport(httpx2.MockTransport(answer), 1000)
-    async with httpx2.AsyncClient(
-        transport=TappedTransport(inner, TapReporter(tape, HttpTarget("http://h/")), 1000)
-    ) as web:
+    tap = TapReporter(tape, HttpTarget("http://h/"))
+    async with httpx2.AsyncClient(transport=BoundedTransport(httpx2.MockTransport(answer), 1000, tap)) as web:
         response = await web.post("http://h/token", content=pieces())
     assert response.text == "onetwo"
     assert [each.status for each in tape.exchanges] == [None, 200, 200]

@@ -6,6 +6,7 @@ the events limits each of them.
 
 import json
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import httpx2
 from tidings._kit.bounded_json import as_dict, as_text
 from tidings._kit.decompress import Corrupt, Decompressor
 from tidings._kit.text import harmless, one_line
+from tidings.client.transports.tap import BodyTap, SseParser, TapReporter
 
 ENCODING: Final = "gzip"  # The only compression that is asked for.
 _STREAM: Final = "text/event-stream"
@@ -31,21 +33,41 @@ class BodyUnreadable(httpx2.StreamError):
 
 @dataclass(eq=False, repr=False)
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """A transport that decompresses its answers, and raises `BodyTooLarge` while one is read that is too long."""
+    """A transport that decompresses its answers, and raises `BodyTooLarge` while one is read that is too long.
+
+    A `tap` gets each exchange, and the messages in it.
+    """
 
     inner: httpx2.AsyncBaseTransport
     limit: int
+    tap: TapReporter | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await self.inner.handle_async_request(request)
-        headers = response.headers
+        if (tap := self.tap) is None:
+            response = await self.inner.handle_async_request(request)
+            self._bound(response)
+            return response
+        exchange = tap.begin(request.method, str(request.url), request.headers)
+        try:
+            with suppress(httpx2.RequestNotRead):  # Sent in pieces, as only sign-in requests are.
+                tap.message(request.content, incoming=False, exchange=exchange.id)
+            response = await self.inner.handle_async_request(request)
+        except BaseException as error:
+            tap.ended(exchange, error)
+            raise
+        body = self._bound(response)
+        exchange = tap.answered(exchange, response.status_code, response.headers, is_stream=body.is_stream)
+        body.tap = BodyTap(tap, exchange, SseParser(self.limit) if body.is_stream else None)
+        return response
+
+    def _bound(self, response: httpx2.Response) -> "BoundedBody":
         if not isinstance(response.stream, httpx2.AsyncByteStream):
             raise TypeError("an asynchronous transport has asynchronous streams")
-        response.stream = body = BoundedBody(response.stream, self.limit, headers)
+        response.stream = body = BoundedBody(response.stream, self.limit, response.headers)
         response.extensions[_EXTENSION] = body
         if body.encoding == ENCODING:
-            del headers["content-encoding"]
-        return response
+            del response.headers["content-encoding"]
+        return body
 
     async def aclose(self) -> None:
         await self.inner.aclose()
@@ -66,9 +88,7 @@ class BoundedBody(httpx2.AsyncByteStream):
         self.on_failure: Callable[[Exception], None] = lambda _: None  # Called with an error while it is read.
         self.on_end: Callable[[], None] = lambda: None  # Called when all of it was read, or nobody reads on.
         self.on_data: Callable[[bytes], None] = lambda _: None  # Called with each piece as it arrives.
-        # For the tap: called with each part, decompressed, and with the end or failure. The first end counts.
-        self.tap_part: Callable[[bytes], None] = lambda _: None
-        self.tap_end: Callable[[Exception | None], None] = lambda _: None
+        self.tap: BodyTap | None = None  # Gets each part, decompressed, and the end or failure.
         self._is_over = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -83,7 +103,8 @@ class BoundedBody(httpx2.AsyncByteStream):
                 for part in decompressor.feed(piece) if decompressor else (piece,):
                     size += len(part)
                     self._check(size)
-                    self.tap_part(part)
+                    if self.tap is not None:
+                        self.tap.part(part)
                     yield part
         except Corrupt as error:
             raise self._failed(BodyUnreadable(f"Body corrupt: {error}.")) from error
@@ -93,14 +114,16 @@ class BoundedBody(httpx2.AsyncByteStream):
         self._end()
 
     def _failed(self, error: Exception) -> Exception:
-        self.tap_end(error)
+        if self.tap is not None:
+            self.tap.over(error)
         self.on_failure(error)
         return error
 
     def _end(self) -> None:
         if not self._is_over:
             self._is_over = True
-            self.tap_end(None)
+            if self.tap is not None:
+                self.tap.over(None)
             self.on_end()
 
     def _check(self, size: int) -> None:

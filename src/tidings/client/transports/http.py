@@ -34,7 +34,7 @@ from tidings.client.sdk_seam import Clean, TransportStreams, WriteStream, quiet
 from tidings.client.targets import HttpTarget
 from tidings.client.transports.bodies import ENCODING, BoundedTransport, body_of, words_in
 from tidings.client.transports.sse import sse_streams
-from tidings.client.transports.tap import TappedTransport, TapReporter
+from tidings.client.transports.tap import TapReporter
 from tidings.errors import ConnectFailed, NotAuthorized, SignInNeeded
 
 logger = logging.getLogger(__name__)
@@ -81,9 +81,7 @@ async def open_transport(
     auth = None if target.auth is None else _SignIn(target.auth, watch, timeouts.answer)
     if auth is None and url.userinfo:
         auth = httpx2.BasicAuth(url.username, url.password)
-    transport: httpx2.AsyncBaseTransport = BoundedTransport(_transport(url, timeouts), max_message)
-    if tap is not None:
-        transport = TappedTransport(transport, tap, max_message)
+    transport = BoundedTransport(_transport(url, timeouts), max_message, tap)
     with quiet(target.clean):
         async with _WatchedClient(target, watch, timeouts, headers=headers, auth=auth, transport=transport) as client:
             if (kind or target.kind) == "sse":

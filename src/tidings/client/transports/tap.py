@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final, Protocol, cast
 
-import httpx2
 from anyio.abc import ObjectReceiveStream
 from mcp.shared.message import SessionMessage
 from pydantic_core import from_json
@@ -27,7 +26,6 @@ from tidings._kit.bounded_json import mapped
 from tidings.client.masking import MASK, forms, looks_secret, masked, shown_url
 from tidings.client.sdk_seam import InMemoryTransport, TransportStreams
 from tidings.client.targets import Target
-from tidings.client.transports.bodies import body_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,41 +173,7 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 
 @dataclass(eq=False, repr=False)
-class TappedTransport(httpx2.AsyncBaseTransport):
-    """A transport that reports each exchange, and the messages in it. `inner` is a `BoundedTransport`."""
-
-    inner: httpx2.AsyncBaseTransport
-    tap: TapReporter
-    limit: int
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        exchange = self.tap.begin(request.method, str(request.url), request.headers)
-        try:
-            content = request.content
-        except httpx2.RequestNotRead:
-            content = b""  # Sent in pieces, as only sign-in requests are.
-        try:
-            self.tap.message(content, incoming=False, exchange=exchange.id)
-            response = await self.inner.handle_async_request(request)
-        except BaseException as error:
-            self.tap.ended(exchange, error)
-            raise
-        body = body_of(response)
-        is_stream = body is not None and body.is_stream
-        exchange = self.tap.answered(exchange, response.status_code, response.headers, is_stream=is_stream)
-        if body is None:
-            self.tap.ended(exchange)
-        else:
-            reader = _BodyTap(self.tap, exchange, SseParser(self.limit) if is_stream else None)
-            body.tap_part, body.tap_end = reader.part, reader.over
-        return response
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
-
-
-@dataclass(eq=False, repr=False)
-class _BodyTap:
+class BodyTap:
     """Reads along while a body arrives: a stream of `events`, each with a message, or at most one message."""
 
     tap: TapReporter
