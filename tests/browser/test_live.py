@@ -76,6 +76,38 @@ async def test_an_edited_note_appears_with_what_changed_and_how_long_it_took(loo
     await expect(look("chart-updated")).not_to_have_text("0")
 
 
+async def test_the_changes_of_all_servers_are_together_and_one_can_look_back(look: Look) -> None:
+    await look.connected("modern")
+    await look.connected("legacy")
+    folder = look.inspector.folder / "vault" / "Projects"
+    for era in ("modern", "legacy"):
+        await look.screen(era, "resources")
+        await look("uri").fill(f"vault://note/Projects/Plan%20{era}.md")
+        await look("uri").press("Enter")
+        await expect(look("subscribe")).to_be_visible()
+        if await look("subscribe").get_attribute("aria-pressed") == "false":
+            await look("subscribe").click()
+        await expect(look("subscribe")).to_have_attribute("aria-pressed", "true")
+    await look("all-servers").click()
+    await expect(look("lane")).to_have_count(await look("server").count())
+    for era in ("modern", "legacy"):
+        of_note = look.rows("changes").filter(has_text=f"Plan {era}.md")
+        seen = await of_note.count()
+        (folder / f"Plan {era}.md").write_text(f"# Together, {era}")
+        await expect(of_note).not_to_have_count(seen)
+        await expect(of_note.first).to_contain_text(era)
+    await look.row("changes", "Plan modern.md").click()
+    await expect(look("change-title")).to_have_text("Projects/Plan modern.md")
+    await expect(look("screen-live")).to_contain_text("Together, modern")
+    # Before the first of these changes there is nothing.
+    await look("lanes").press("Home")
+    await expect(look("screen-live")).to_contain_text("No changes before this moment")
+    (folder / "Plan legacy.md").write_text("# Meanwhile")
+    await expect(look("lanes-follow")).to_be_visible()
+    await look("lanes-follow").click()
+    await expect(look.row("changes", "Plan legacy.md")).to_be_visible()
+
+
 async def test_the_address_of_a_change_leads_to_it_again(look: Look) -> None:
     await look.connected("modern")
     await look.screen("modern", "live")

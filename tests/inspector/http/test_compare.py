@@ -20,7 +20,7 @@ def told(
         if isinstance(answer, str):
             data |= {"status": "error", "error": {"code": answer, "message": "no"}}
         else:
-            data["result"] = {"value": answer, "_meta": {"at": version}}
+            data["result"] = (answer if isinstance(answer, dict) else {"value": answer}) | {"_meta": {"at": version}}
         writer("request", id=f"r{number}", method="tools/call", **data, **times)
     writer("request", id="aside", method="tools/list", aside=True, status="completed")
     writer("request", id="running", method="tools/call", status="in_progress")
@@ -44,11 +44,18 @@ def test_what_is_different_is_found() -> None:
     assert (tools["added"], tools["removed"], tools["changed_total"]) == (["c"], ["a"], 1)
     (changed,) = tools["changed"]
     assert (changed["name"], changed["diff"]["words"]) == ("b", "2 lines added, 1 removed")
-    assert server["requests"] == {"total": 2, "different": 1}
-    (different,) = server["different"]
-    assert (different["params"]["arguments"], different["slower"]) == ({"q": "x"}, 0.25)
-    assert different["diff"]["added"] == 1
-    assert server["only_old"] == server["only_new"] == ["search"]
+    rows = [
+        (row["difference"], row.get("words"), (row["new"] or row["old"])["params"]["arguments"])
+        for row in server["requests"]
+    ]
+    assert rows == [
+        ("same", None, {"q": "x"}),
+        ("differs", "", {"q": "x"}),
+        ("only_new", None, {"q": "z"}),
+        ("only_old", None, {"q": "y"}),
+    ]
+    assert server["counts"] == {"all": 4, "same": 1, "differs": 1, "only_new": 1, "only_old": 1}
+    assert server["requests"][1]["diff"]["added"] == 1
     assert server["changes"] == {"a://1": [1, 1]}
     assert server["errors"] == {"request-failed": [0, 1]}
 
@@ -57,7 +64,24 @@ def test_the_same_session_is_the_same() -> None:
     records = told(version="1", tools=[{"name": "a"}], answers={"x": 1, "y": "request-failed"}, took=1)
     (server,) = compare_sessions(replay(records), replay(records))["servers"]
     assert server["same"]
-    assert server["only_old"] == server["only_new"] == []
+    assert server["counts"] == {"all": 2, "same": 2}
+
+
+def test_a_request_that_took_much_longer_is_slower() -> None:
+    slow = [told(version="1", tools=[], answers={"x": 1, "y": 2}, took=took) for took in (0.1, 0.31)]
+    (server,) = compare_sessions(*map(replay, slow))["servers"]
+    assert server["same"]
+    assert [(row["difference"], row["words"]) for row in server["requests"]] == [("slower", "3.1× slower")] * 2
+
+
+def test_another_outcome_is_named() -> None:
+    asked = {"x": {"isError": False}, "y": {"isError": False}}
+    old, new = (
+        told(version="1", tools=[], answers=answers, took=1)
+        for answers in (asked, {"x": {"isError": True}, "y": "request-failed"})
+    )
+    (server,) = compare_sessions(replay(old), replay(new))["servers"]
+    assert [row["words"] for row in server["requests"]] == ["isError", "request-failed"]
 
 
 def test_servers_are_compared_by_name_where_there_are_several() -> None:

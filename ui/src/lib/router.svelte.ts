@@ -6,7 +6,7 @@
 import type { SavedCall } from './types'
 
 export const SERVER_SCREENS = ['live', 'overview', 'tools', 'resources', 'prompts', 'tasks', 'messages', 'logs'] as const
-export const GENERAL_SCREENS = ['servers', 'sessions', 'settings', 'help'] as const
+export const GENERAL_SCREENS = ['live', 'servers', 'sessions', 'settings', 'help'] as const
 export type ServerScreen = (typeof SERVER_SCREENS)[number]
 export type GeneralScreen = (typeof GENERAL_SCREENS)[number]
 export type Screen = ServerScreen | GeneralScreen

@@ -131,3 +131,29 @@ export function filterRows<T>(log: RowSource<T>, test: (item: T) => boolean): Ro
     },
   }
 }
+
+/** The rows that one list of several logs shows. */
+const MOST_TOGETHER = 2_000
+
+/**
+ * Returns the newest rows of several sources up to a moment, in the order of their sequence numbers. Their places are absolute,
+ * as those of a log, while the moment is after all of them.
+ */
+export function newest<T extends { readonly seq: number; readonly at: number }>(sources: readonly RowSource<T>[], upTo: number): RowSource<T> {
+  const ends = sources.map(({ total }) => total)
+  const items: T[] = []
+  while (items.length < MOST_TOGETHER) {
+    let from = -1
+    let best: T | undefined
+    sources.forEach((source, index) => {
+      const item = source.at((ends[index] ?? 0) - 1)
+      if (item !== undefined && (best === undefined || item.seq > best.seq)) [best, from] = [item, index]
+    })
+    if (best === undefined) break
+    ends[from] = (ends[from] ?? 0) - 1
+    if (best.at <= upTo) items.push(best)
+  }
+  items.reverse()
+  const first = ends.reduce((sum, end) => sum + end, 0)
+  return { first, total: first + items.length, at: (place) => items[place - first] }
+}

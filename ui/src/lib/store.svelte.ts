@@ -8,8 +8,8 @@ import type { Batch, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from '.
 import { RowLog } from './row-log.svelte'
 import { followStream, type ConnectionState } from './stream'
 
-/** The seconds that the charts of changes cover. */
-export const PACE_SECONDS = 300
+/** The seconds that the charts of changes cover, at the most. */
+export const PACE_SECONDS = 3_600
 /** Resources of a server that the page watches by itself, so that something can be seen to change. */
 export const WATCHED_AT_ONCE = 5
 
@@ -34,9 +34,9 @@ export class ServerStore {
     const facts = { ...this.facts, ...plain }
     if (subscriptions) facts.subscriptions = all_subscriptions ? subscriptions : { ...facts.subscriptions, ...subscriptions }
     if (pace) {
-      const seconds = new Map([...facts.pace, ...pace].map((entry) => [entry[0], entry]))
-      const oldest = Date.now() / 1000 - PACE_SECONDS
-      facts.pace = [...seconds.values()].filter(([second]) => second >= oldest).sort((a, b) => a[0] - b[0])
+      // The newest seconds are sent again, in order.
+      const [from, oldest] = [pace[0]?.[0] ?? Infinity, Date.now() / 1000 - PACE_SECONDS]
+      facts.pace = [...facts.pace.filter(([second]) => second >= oldest && second < from), ...pace]
     }
     for (const name of ['tools', 'resources', 'templates', 'prompts'] as const)
       if (plain.lists && plain.lists[name].at !== this.facts.lists[name].at) this.lists[name]++

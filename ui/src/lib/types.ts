@@ -260,6 +260,17 @@ export interface TourStep {
   seen: { at: number; words: string; hops: { words: string; ms: number | null }[]; server: string; screen: 'live' | 'tasks' | 'resources'; item: string | null } | null
 }
 
+export type Difference = 'same' | 'differs' | 'slower' | 'only_old' | 'only_new'
+/** A request of both sessions, or of one. `words`: what is different, if it can be said in a word. */
+export interface ComparedRequest {
+  method: string
+  title: string
+  difference: Difference
+  words?: string
+  diff?: Diff
+  old: { status: string; took: number | null; params: JsonObject } | null
+  new: { status: string; took: number | null; params: JsonObject } | null
+}
 /** A comparison of two sessions. Pairs are [old, new]. */
 export interface Comparison { servers: ServerComparison[]; only_old: string[]; only_new: string[] }
 export interface ServerComparison {
@@ -267,13 +278,8 @@ export interface ServerComparison {
   same: boolean
   facts: Record<string, [Json, Json]>
   lists: Record<string, { added: string[]; removed: string[]; changed: { name: string; diff: Diff }[]; changed_total: number }>
-  requests: { total: number; different: number }
-  different: {
-    method: string; title: string; params: JsonObject; slower: number | null; diff: Diff
-    old: { status: string; took: number | null }; new: { status: string; took: number | null }
-  }[]
-  only_old: string[]
-  only_new: string[]
+  requests: ComparedRequest[]
+  counts: Partial<Record<Difference | 'all', number>>
   changes: Record<string, [number, number]>
   errors: Record<string, [number, number]>
 }

@@ -20,7 +20,7 @@ from tidings.inspector.view.rings import Ring
 Clock = Callable[[], float]
 Items = dict[str, dict[str, Any]]
 
-PACE_SECONDS: Final = 300
+PACE_SECONDS: Final = 3_600
 _RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "stderr", "answered", "pings")
 
 

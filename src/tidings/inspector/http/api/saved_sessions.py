@@ -205,7 +205,11 @@ async def compare(asked: Asked) -> dict[str, Any]:
     return await _in_thread(compared)
 
 
-_MOST: Final = 200  # Changed items, and requests, that are listed for one server. The numbers are those of all.
+_MOST: Final = 200  # Differences of one server that are shown as a diff.
+_MOST_ROWS: Final = 2_000  # Requests of one server that are listed. The numbers are those of all.
+# Times vary: a request is slower when it took this many times as long, and this many seconds longer.
+_SLOWER: Final = 2
+_SLOWER_SECONDS: Final = 0.05
 
 
 def compare_sessions(old: SessionView, new: SessionView) -> dict[str, Any]:
@@ -229,18 +233,19 @@ def _compare_servers(old: ServerView, new: ServerView) -> dict[str, Any]:
         if (before := getattr(old, name)) != (now := getattr(new, name))
     }
     lists = {name: _compare_lists(getattr(old, name), getattr(new, name)) for name in LIST_NAMES}
-    pairs, only_old, only_new = _paired(old, new)
-    different = [(one, other) for one, other in pairs if one.status != other.status or _answer(one) != _answer(other)]
+    rows = [_compared(*pair) for pair in _paired(old, new)]
+    counts = Counter(each["difference"] for each in rows)
+    for each in [each for each in rows if "diff" in each][_MOST:]:
+        del each["diff"]
     list_differs = any(each["added"] or each["removed"] or each["changed"] for each in lists.values())
     return {
         "name": new.name,
-        "same": not facts and not list_differs and not different,
+        "same": not facts and not list_differs and set(counts) <= {"same", "slower"},
         "facts": facts,
         "lists": lists,
-        "requests": {"total": len(pairs), "different": len(different)},
-        "different": [_compare_answers(*pair) for pair in different[:_MOST]],
-        "only_old": [each.title for each in only_old[:_MOST]],
-        "only_new": [each.title for each in only_new[:_MOST]],
+        # For each request, in the order of the later session; then those of the earlier one alone.
+        "requests": rows[:_MOST_ROWS],
+        "counts": counts | {"all": len(rows)},
         # For each URI or list: the number of kept changes, old and new. For each error code of a request: likewise.
         "changes": _counts((change.uri or change.change for change in view.changes) for view in (old, new)),
         "errors": _counts((each.error.code for each in view.requests.values() if each.error) for view in (old, new)),
@@ -257,24 +262,19 @@ def _compare_lists(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _paired(
-    old: ServerView, new: ServerView
-) -> tuple[list[tuple[RequestView, RequestView]], list[RequestView], list[RequestView]]:
-    """Returns the requests of the user that ended: pairs of the same one, and those of only one session."""
+def _paired(old: ServerView, new: ServerView) -> list[tuple[RequestView | None, RequestView | None]]:
+    """Returns the requests of the user that ended: each with the same one of the other session, if there is one."""
     before, after = (
         [request for request in view.requests.values() if not request.aside and request.over] for view in (old, new)
     )
     waiting: dict[str, list[RequestView]] = {}
     for request in before:
         waiting.setdefault(_key(request), []).append(request)
-    pairs: list[tuple[RequestView, RequestView]] = []
-    only_new: list[RequestView] = []
+    pairs: list[tuple[RequestView | None, RequestView | None]] = []
     for request in after:
-        if same := waiting.get(_key(request)):
-            pairs.append((same.pop(0), request))
-        else:
-            only_new.append(request)
-    return pairs, [each for left in waiting.values() for each in left], only_new
+        same = waiting.get(_key(request))
+        pairs.append((same.pop(0) if same else None, request))
+    return [*pairs, *((request, None) for left in waiting.values() for request in left)]
 
 
 def _key(request: RequestView) -> str:
@@ -288,16 +288,31 @@ def _answer(request: RequestView) -> Any:
     return {key: each for key, each in as_dict(result).items() if key != "_meta"} or result
 
 
-def _compare_answers(old: RequestView, new: RequestView) -> dict[str, Any]:
-    return {
-        "method": new.method,
-        "title": new.title,
-        "params": new.params,
-        "old": {"status": old.status, "took": old.took},
-        "new": {"status": new.status, "took": new.took},
-        "slower": None if old.took is None or new.took is None else new.took - old.took,
-        "diff": shown_diff(diff_values(_answer(old), _answer(new))),
+def _compared(old: RequestView | None, new: RequestView | None) -> dict[str, Any]:
+    """Returns a request of both sessions, or of one, with its `difference`: also in words, and as a diff of the answers."""
+    one = new or old
+    assert one is not None
+    row: dict[str, Any] = {"method": one.method, "title": one.title, "difference": "same"}
+    row |= {
+        name: each and {"status": each.status, "took": each.took, "params": each.params}
+        for name, each in (("old", old), ("new", new))
     }
+    if old is None or new is None:
+        return row | {"difference": "only_old" if new is None else "only_new"}
+    before, now = _answer(old), _answer(new)
+    if old.status != new.status or before != now:
+        return row | {"difference": "differs", "words": _outcome(new), "diff": shown_diff(diff_values(before, now))}
+    if old.took and new.took and new.took > _SLOWER * old.took and new.took - old.took > _SLOWER_SECONDS:
+        return row | {"difference": "slower", "words": f"{new.took / old.took:.1f}× slower"}
+    return row
+
+
+def _outcome(request: RequestView) -> str:
+    """Returns how a request ended, unless it returned another result: then an empty text."""
+    if request.error is not None:
+        return request.error.code
+    failed = as_dict(request.result).get("isError") is True
+    return "isError" if failed else "" if request.status == "completed" else request.status
 
 
 def _counts(both: Iterable[Iterable[str]]) -> dict[str, list[int]]:
