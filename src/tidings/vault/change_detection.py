@@ -83,6 +83,14 @@ class SubscribedResources:
         self._present.discard(uri)
         self._left[uri] = self._clock()
 
+    @property
+    def is_any(self) -> bool:
+        return bool(self._present)
+
+    def has(self, uri: str) -> bool:
+        """Returns whether somebody subscribes to a resource now, by its URI or by a prefix."""
+        return uri in self._present or any(each[-1] == "*" and uri.startswith(each[:-1]) for each in self._present)
+
     def remembered(self) -> list[str]:
         """Returns all resources, and forgets those without subscribers for too long."""
         horizon = self._clock() - self._keep

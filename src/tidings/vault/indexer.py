@@ -337,7 +337,8 @@ class Indexer:
                 notes = [path for path in what.paths if path.lower().endswith(".md")]
                 before = {uri("note", path): queries.text(path) or "" for path in notes}
             found = self.detector.around(queries, what, subscriptions, partial(self.index.apply, entries, gone))
-            return {**found, **({} if is_building else what.files)}, what.moved, before
+            # The files come first: a process that hears of them looks at them, and then has the rest as well.
+            return {**({} if is_building else what.files), **found}, what.moved, before
 
         states, listed, before = await self.in_thread(compare_and_store)
         self._stored.set()

@@ -21,12 +21,21 @@ from typing import Final, TypeVar
 
 import anyio
 
+from tidings._kit.tasks import Wakeup
 from tidings.bus import StoredRecord
 from tidings.bus.local import HISTORY, LocalBus
 from tidings.bus.shared import LONGEST_STAY
+from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.errors import TransportError
 from tidings.server.notify import note_own
-from tidings.vault.change_detection import COMPUTED, FoundChanges, Searches, SubscribedResources, is_of_file
+from tidings.vault.change_detection import (
+    COMPUTED,
+    FoundChanges,
+    Searches,
+    SubscribedResources,
+    is_file_uri,
+    is_of_file,
+)
 from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, Undone, WriteFailed
 from tidings.vault.files.paths import Vault
@@ -35,6 +44,7 @@ from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
 from tidings.vault.indexer import Indexer, PublishChanges
+from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import fingerprint
 from tidings.vault.view import IndexStatus, VaultView
 from tidings.vault.watch import Happening, watch
@@ -46,6 +56,7 @@ OutcomeT = TypeVar("OutcomeT", FileWritten, FileMoved, FileDeleted, Retagged, Un
 
 _THREADS = 3
 _DAY_LOOK_SECONDS = 30.0
+_CATCH_UP_SECONDS = 1.0  # The pause while the index cannot be written; and the longest wait of a question for it.
 _FIRST_SECONDS = 0.5  # A question right after the start waits this long for a complete index: most vaults are small.
 _PERIODIC = tuple(f"vault://{period}/" for period in PERIODS)
 _KEEP: Final = HISTORY.age + 86_400.0  # Longer than any cursor is good for.
@@ -68,6 +79,15 @@ class PublishedStates:
 
     def __init__(self, bus: LocalBus) -> None:
         self._bus = bus
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Calls `listener` with each resource that was published, by whatever process."""
+
+        def heard(_: Cursor, change: Change | None) -> None:
+            if isinstance(change, ResourceUpdated) and self._bus.is_shared:
+                listener(change.uri)
+
+        return self._bus.subscribe(heard)
 
     async def _get(self, place: str) -> StoredRecord | None:
         return await self._bus.records.get(place) if self._bus.is_shared else None
@@ -198,6 +218,12 @@ class VaultLibrary:
         self._published = published
         self._uncompared: set[str] = set()  # Subscribed resources that are compared when the index is complete.
         self._beginning: set[str] = set()  # Resources whose first subscriber is not acknowledged yet.
+        # Resources that were published, with the number of the index's changes then: it may not have this one yet.
+        self._heard: dict[str, int] = {}
+        self._looked_at: dict[str, int] = {}  # Those whose files are being looked at.
+        self._rounds = 0  # Of looking at them.
+        self._hears = Wakeup()
+        self._changes = 0  # Of the index.
         self._on_lost = on_lost
         self._was_built = False  # There was an index before this process.
         self._expect = expect
@@ -230,6 +256,7 @@ class VaultLibrary:
         left = self._opened_at + _FIRST_SECONDS - time.monotonic()
         if left > 0:
             await self._indexer.soon_complete(left)
+        await self._caught_up()
         with self._indexer.searching() if search else nullcontext():
             return await self._ask(question, search=search)
 
@@ -315,10 +342,13 @@ class VaultLibrary:
             self._was_built = await self._published.was_built()
         await anyio.to_thread.run_sync(self._writer.recover)
         await self._indexer.open()
+        self._heard, self._looked_at = {}, {}
+        unsubscribe = (lambda: None) if self._published is None else self._published.subscribe(self._hear)
         try:
             async with anyio.create_task_group() as tasks:
                 indexer = self._indexer
-                for task in (indexer.follow, indexer.settle, indexer.tidy, self._searches.follow, self._watch_days):
+                follow = (indexer.follow, self._searches.follow, self._catch_up)
+                for task in (*follow, indexer.settle, indexer.tidy, self._watch_days):
                     tasks.start_soon(task)
                 try:
                     yield
@@ -326,6 +356,7 @@ class VaultLibrary:
                     self._indexer.stopping = True
                     tasks.cancel_scope.cancel()
         finally:
+            unsubscribe()
             with anyio.CancelScope(shield=True):
                 await self._indexer.aclose()
             self._readable = asyncio.Event()  # The next run may be in another event loop.
@@ -346,17 +377,53 @@ class VaultLibrary:
         states = {uri: state for uri, state in found.states.items() if uri not in here}
         if not states:
             return
+        early = (self._heard.keys() | self._looked_at.keys()) & states.keys()
         self._expect(found)  # To ask the log may bring what others have published.
         known = await self._published.known(states)
         note_own(known)
+        # Another process has published these before this one knew of them. Whoever read them then has the old content.
+        self._deliver_here(sorted(known & early), False)
         states = {uri: state for uri, state in states.items() if uri not in known}
         # Files that came or went are among the states.
         await self._announce(replace(found, states=states, listed=found.listed and bool(states)))
         await self._published.keep(states)
 
+    def _hear(self, uri: str) -> None:
+        if self.interest.has(uri) or (self.interest.is_any and is_file_uri(uri)):
+            self._heard.setdefault(uri, self._changes)
+            self._hears()
+
+    async def _catch_up(self) -> None:
+        """Looks at what was published by whatever process: this one may not have seen the change yet."""
+        while True:
+            await self._hears.until(lambda: bool(self._heard))
+            self._looked_at, self._heard = self._heard, {}
+            try:
+                files = [parse_address(uri).argument for uri in self._looked_at if is_file_uri(uri)]
+                await self._indexer.refresh(files)
+            except (IndexBlocked, IndexDamaged) as error:
+                logger.info("What another process has published cannot be looked at now: %s", error)
+                self._heard = self._looked_at | self._heard
+                await anyio.sleep(_CATCH_UP_SECONDS)
+                continue
+            # Searches are compared later.
+            stale = (uri for uri, changes in self._looked_at.items() if changes != self._changes)
+            self._deliver_here([uri for uri in stale if uri.startswith(COMPUTED)], False)
+            self._looked_at = {}
+            self._rounds += 1
+            self._hears()
+
+    async def _caught_up(self) -> None:
+        """Waits until the index has what was heard of before: somebody who was told of it reads it now."""
+        if pending := bool(self._heard) + bool(self._looked_at):
+            needed = self._rounds + pending
+            with anyio.move_on_after(_CATCH_UP_SECONDS):
+                await self._hears.until(lambda: self._rounds >= needed)
+
     # The methods of `IndexListener`
 
     def index_changed(self) -> None:
+        self._changes += 1
         self._searches.changed()
 
     async def settings_changed(self) -> None:

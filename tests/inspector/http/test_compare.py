@@ -71,7 +71,7 @@ def test_a_request_that_took_much_longer_is_slower() -> None:
     slow = [told(version="1", tools=[], answers={"x": 1, "y": 2}, took=took) for took in (0.1, 0.31)]
     (server,) = compare_sessions(*map(replay, slow))["servers"]
     assert server["same"]
-    assert [(row["difference"], row["words"]) for row in server["requests"]] == [("slower", "3.1× slower")] * 2
+    assert [(row["difference"], row["words"]) for row in server["requests"]] == [("slower", "3.1 times as long")] * 2
 
 
 def test_another_outcome_is_named() -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from starlette.responses import Response, StreamingResponse
 
@@ -289,9 +289,8 @@ def _answer(request: RequestView) -> Any:
 
 
 def _compared(old: RequestView | None, new: RequestView | None) -> dict[str, Any]:
-    """Returns a request of both sessions, or of one, with its `difference`: also in words, and as a diff of the answers."""
-    one = new or old
-    assert one is not None
+    """Returns a request of both sessions, or of one, with its `difference`, also in words and as a diff."""
+    one = cast("RequestView", new or old)
     row: dict[str, Any] = {"method": one.method, "title": one.title, "difference": "same"}
     row |= {
         name: each and {"status": each.status, "took": each.took, "params": each.params}
@@ -303,7 +302,7 @@ def _compared(old: RequestView | None, new: RequestView | None) -> dict[str, Any
     if old.status != new.status or before != now:
         return row | {"difference": "differs", "words": _outcome(new), "diff": shown_diff(diff_values(before, now))}
     if old.took and new.took and new.took > _SLOWER * old.took and new.took - old.took > _SLOWER_SECONDS:
-        return row | {"difference": "slower", "words": f"{new.took / old.took:.1f}× slower"}
+        return row | {"difference": "slower", "words": f"{new.took / old.took:.1f} times as long"}
     return row
 
 
