@@ -117,22 +117,14 @@ class Vocabulary:
 
     def having(self, part: str, side: Side, most: int) -> list[str] | None:
         """Returns the words that contain `part`, or end with it; None if no word is known, or more than `most`."""
-        if not self._last:
-            return None
-        found: list[str] = []
-        for word in self._find(part if side == "contains" else f"{part}\n"):
-            if len(found) == most:
-                return None
-            found.append(word)
-        return found
-
-    def _find(self, part: str) -> Iterator[str]:
+        part = part if side == "contains" else f"{part}\n"
         words = self._words  # Another thread may add some.
-        at = words.find(part)
-        while at >= 0:
+        found, at = list[str](), words.find(part)
+        while at >= 0 and len(found) <= most:
             start, end = words.rfind("\n", 0, at) + 1, words.find("\n", at)
-            yield words[start:end]
+            found.append(words[start:end])
             at = words.find(part, end)
+        return found if self._last and len(found) <= most else None
 
 
 class Queries:
@@ -150,7 +142,7 @@ class Queries:
 
     def is_built(self) -> bool:
         """Returns whether the index was equal to the disk once."""
-        return self.connection.execute("SELECT 1 FROM meta WHERE key = 'built'").fetchone() is not None
+        return bool(self.rows(int, "SELECT 1 FROM meta WHERE key = 'built'"))
 
     @contextmanager
     def snapshot(self) -> Generator[None]:
@@ -196,18 +188,12 @@ class Queries:
     def near(self, text: str) -> list[str]:
         """Returns the five files, or fewer, with the most similar names."""
         wanted = key(text.strip().strip("/")).rpartition("/")[2].removesuffix(".md")
-        pairs = _pairs(wanted)
-        scored: list[tuple[float, int, str]] = []
-        files: list[tuple[str, str]] = self.connection.execute("SELECT name, path FROM files").fetchall()
-        for name, path in files:
-            own = _pairs(name)
-            score = 2 * len(pairs & own) / (len(pairs) + len(own)) + bool(wanted and wanted in name)
-            if score >= 0.4:
-                scored.append((-score, len(path), path))
-        if not scored:  # Of a short name, two swapped letters leave too few pairs.
-            paths = dict(files)
-            return [paths[name] for name in closest(wanted, paths, key=str, among=_COMPARED)]
-        return [path for _, _, path in sorted(scored)[:5]]
+        files = dict(self.connection.execute("SELECT name, path FROM files"))
+        within = sorted(
+            (path for name, path in files.items() if wanted and wanted in name), key=lambda path: (len(path), path)
+        )
+        similar = [files[name] for name in closest(wanted, files, most=5, cutoff=0.5, key=str, among=_COMPARED)]
+        return list(dict.fromkeys([*within, *similar]))[:5]
 
     def candidates(self, name: str) -> list[str]:
         """Returns the paths of all files whose name has this key; notes without `.md`."""
@@ -357,9 +343,3 @@ def _order(path: str) -> tuple[list[str], str]:
 def _rank(path: str) -> tuple[bool, int, int, str]:
     """Ranks notes before other files; then as Obsidian does: near the root, a short path."""
     return not key(path).endswith(".md"), path.count("/"), len(path), path
-
-
-def _pairs(name: str) -> set[str]:
-    """Returns the pairs of adjacent letters, edges included: similar names share many."""
-    edged = f" {name} "
-    return {edged[at : at + 2] for at in range(len(edged) - 1)}

@@ -87,22 +87,15 @@ def make_entry(
     problem: str | None = None,
 ) -> IndexEntry:
     """Returns the entry of a file; of one that was not read, if only the first three are given."""
-    problems = [each for each in (problem, note and note.problem) if each]
     name = path.rpartition("/")[2]
     title = note.title if note else name if kind == "attachment" else name.rpartition(".")[0]
-    return IndexEntry(
-        path,
-        kind,
-        stamp,
-        version,
-        text,
-        title,
-        note.words if note else 0,
-        _json(note.properties) if note else "{}",
-        " ".join(problems) or None,
-        {table: rows for table, find in _FOUND.items() if (rows := [*find(note)])} if note else {},
-        distinct_words((title, text)) if kind in SEARCHED else "",
-    )
+    problem = " ".join(filter(None, [problem, note and note.problem])) or None
+    vocabulary = distinct_words((title, text)) if kind in SEARCHED else ""
+    if note is None:
+        return IndexEntry(path, kind, stamp, version, text, title, 0, "{}", problem, {}, vocabulary)
+    rows = {table: some for table, find in _FOUND.items() if (some := [*find(note)])}
+    properties = _json(note.properties)
+    return IndexEntry(path, kind, stamp, version, text, title, note.words, properties, problem, rows, vocabulary)
 
 
 def name_key(path: str, kind: str) -> str:
@@ -185,12 +178,7 @@ def read_attachment(seen: WalkedFile) -> IndexEntry:
 
 def answer(files: list[WalkedFile]) -> bytes:
     """Reads files in a worker process. Returns the pickled results."""
-    return pickle.dumps(read_files(files), pickle.HIGHEST_PROTOCOL)
-
-
-def read_files(files: list[WalkedFile]) -> list[IndexEntry | Missed]:
-    """Reads files."""
-    return list(map(read_file, files))
+    return pickle.dumps([read_file(seen) for seen in files], pickle.HIGHEST_PROTOCOL)
 
 
 def read_file(seen: WalkedFile) -> IndexEntry | Missed:

@@ -219,7 +219,7 @@ def _answers(files: Sequence[WalkedFile], stopped: Callable[[], bool]) -> Genera
     many = len(sizes) > MANY_FILES or sum(sizes.values()) > MANY_BYTES
     large = {path for path, size in sizes.items() if many or size >= _LARGE_FILE}
     for task in tasks_of(seen for seen in texts if seen.path not in large):
-        yield read_file.read_files(task)
+        yield [read_file.read_file(seen) for seen in task]
     tasks = list(tasks_of(seen for seen in texts if seen.path in large))
     if tasks and not stopped():
         with index_pool(len(tasks), small=_SMALL_CHUNK) as pool:
@@ -233,7 +233,7 @@ def index_pool(
     return BulkPool(
         "tidings.vault.index.read_file:answer",
         pickle.loads,
-        read_file.read_files,
+        lambda files: [read_file.read_file(seen) for seen in files],
         count=processes_for(tasks),
         limits=_LIMITS,
         small=lambda files: sum(seen.stamp.size for seen in files) <= small,

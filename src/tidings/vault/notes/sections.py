@@ -18,7 +18,8 @@ from tidings.vault.notes.model import Heading, NoteBlock, TextChange, key
 
 NEWLINE = re.compile(r"\r?\n")
 _MARKED_HEADING = re.compile(r"\s*(#{1,6})\s+(\S.*)")
-_SAMPLED_HEADINGS = 40  # Headings that show a note's style.
+_BLANK_AFTER = re.compile(r"^ {0,3}#{1,6}[ \t].*\n[ \t]*\r?\n[ \t]*[^#\s]", re.MULTILINE)
+_NO_BLANK_BEFORE = re.compile(r"^[ \t]*\S.*\n {0,3}#{1,6}[ \t]", re.MULTILINE)
 
 Mode = Literal["replace", "append", "prepend"]
 
@@ -53,7 +54,7 @@ class _BlankLines(NamedTuple):
 
 def section(text: str, heading: str) -> NotePart:
     """Returns the section of a heading, with the heading: `Tasks`, `Project#Tasks` or `## Tasks`."""
-    span = find_section(text, heading)
+    span = find_section(text, heading, parse.parse(text, "").headings)
     return _part(text, span.heading.start, span.end)
 
 
@@ -74,9 +75,8 @@ def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
-def find_section(text: str, heading: str, headings: Sequence[Heading] | None = None) -> TextSpan:
-    """Returns the section of a heading; see `section`. `headings` are those of the note, if they are known."""
-    headings = parse.parse(text, "").headings if headings is None else headings
+def find_section(text: str, heading: str, headings: Sequence[Heading]) -> TextSpan:
+    """Returns the section of one of the note's headings; see `section`."""
     found = matching(headings, heading)
     if not found:
         hint = _hint([one.text for one in headings], heading.rpartition("#")[2].strip()) or " The note has no headings."
@@ -89,17 +89,12 @@ def find_section(text: str, heading: str, headings: Sequence[Heading] | None = N
         if len(matching(headings, such)) > 1:  # They are alike in that, too.
             cure = "Name its lines instead: read the note, and edit with `lines`."
         raise EditRefused(f"There are {len(found)} headings {quoted(heading)} ({where}). {cure}")
-    return span_of(text, headings, found[0])
-
-
-def span_of(text: str, headings: Sequence[Heading], at: int) -> TextSpan:
-    """Returns the section of one of a note's headings."""
-    heading = headings[at]
-    later = (other.start for other in islice(headings, at + 1, None) if other.level <= heading.level)
-    body = text.find("\n", heading.start) + 1 or len(text)
-    if not text[heading.start : body].lstrip(" ").startswith("#"):  # It is underlined.
+    meant = headings[found[0]]
+    later = (other.start for other in islice(headings, found[0] + 1, None) if other.level <= meant.level)
+    body = text.find("\n", meant.start) + 1 or len(text)
+    if not text[meant.start : body].lstrip(" ").startswith("#"):  # It is underlined.
         body = text.find("\n", body) + 1 or len(text)
-    return TextSpan(heading, body, next(later, len(text)))
+    return TextSpan(meant, body, next(later, len(text)))
 
 
 def matching(headings: Sequence[Heading], wanted: str) -> list[int]:
@@ -107,7 +102,7 @@ def matching(headings: Sequence[Heading], wanted: str) -> list[int]:
     marked = _MARKED_HEADING.match(wanted)
     level, wanted = (len(marked[1]), marked[2]) if marked else (None, wanted)
     parents = _parents(headings)
-    for plain in (str.strip, key, _letters):
+    for plain in (str.strip, key, _as_in_links):
         texts = [plain(one.text) for one in headings]
         for path in dict.fromkeys([(wanted,), tuple(wanted.split("#"))]):
             names = [plain(name.strip()) for name in path if name.strip()]
@@ -165,8 +160,7 @@ def _parents(headings: Sequence[Heading]) -> list[int | None]:
     return parents
 
 
-def _letters(text: str) -> str:
-    """Returns a heading as it is in a link: Obsidian drops most signs there."""
+def _as_in_links(text: str) -> str:
     return re.sub(r"\W+", " ", key(text)).strip()
 
 
@@ -208,8 +202,7 @@ def section_change(text: str, heading: str, content: str, mode: Mode, *, create:
     if create and not matching(headings, heading):
         return _new_section(text, headings, heading, content)
     span = find_section(text, heading, headings)
-    content = _without_heading(content, span.heading)
-    return _added(text, (span.body, span.end), content, mode, _blank_lines(text, headings))
+    return _added(text, span[1:], _without_heading(content, span.heading), mode, _blank_lines(text))
 
 
 def _added(text: str, span: tuple[int, int], content: str, mode: Mode, blanks: _BlankLines) -> TextChange:
@@ -256,28 +249,20 @@ def _new_section(text: str, headings: Sequence[Heading], heading: str, content: 
         raise EditRefused(f"{heading!r} cannot be a heading. Give one line of text.")
     if parents:
         parent = find_section(text, "#".join(parents), headings)
-        level, span = min(parent.heading.level + 1, 6), (parent.body, parent.end)
+        level, span = min(parent.heading.level + 1, 6), parent[1:]
     else:
         levels = {heading.level for heading in headings}
         level, span = min(levels - {1} if 1 in levels else levels, default=2), (0, len(text))
     level = len(marked[1]) if marked else level
-    newline, blanks = own_newline(text), _blank_lines(text, headings)
+    newline, blanks = own_newline(text), _blank_lines(text)
     content = with_newlines(_without_heading(content, Heading(level, name, 0, 0)), newline).strip("\r\n")
     lines = [f"{'#' * level} {name}", *([""] if blanks.after else []), *([content] if content else [])]
     before = newline if blanks.before and text[: span[1]].strip() else ""
     return _added(text, span, before + newline.join(lines), "append", blanks._replace(after=False))
 
 
-def _blank_lines(text: str, headings: Sequence[Heading]) -> _BlankLines:
-    after = before = 0
-    for at, heading in enumerate(headings[:_SAMPLED_HEADINGS]):
-        end = headings[at + 1].start if at + 1 < len(headings) else len(text)
-        lead, core, _ = _around(text[span_of(text, headings, at).body : end])
-        after += (1 if lead else -1) if core else 0
-        if heading.start:
-            blank = re.search(r"\n[ \t]*\r?\n\Z", text[max(heading.start - 200, 0) : heading.start])
-            before += 1 if blank else -1
-    return _BlankLines(after > 0, before >= 0)
+def _blank_lines(text: str) -> _BlankLines:
+    return _BlankLines(_BLANK_AFTER.search(text) is not None, _NO_BLANK_BEFORE.search(text) is None)
 
 
 def _without_heading(content: str, heading: Heading) -> str:
