@@ -8,9 +8,10 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,12 @@ class OpenedFile:
 
     def enter(self, *, create: bool = False) -> OpenFolder:
         return OpenFolder(self.mount.root, self.folder, create=create)
+
+    def stat(self) -> os.stat_result | None:
+        """Returns its state; None if there is nothing."""
+        with suppress(FileNotFoundError, NotADirectoryError), self.enter() as folder:
+            return folder.stat(self.name)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +202,27 @@ class Disk:
                 left.append(step.to or step.path)
         return left
 
-    def plan(self, path: str, update: Callable[[str], str], *, real: str = "") -> PlannedEdit | None:
-        """Works out a change of a file's text; None if it stays. `real` is the path that it will have by then.
+    def plans(
+        self, paths: Iterable[str], update: Callable[[str, str], str], moved: Mapping[str, str] | None = None
+    ) -> tuple[list[PlannedEdit], list[outcomes.Skipped]]:
+        """Works out changes of files: `update` takes the path and the text. Returns also what cannot be changed.
 
-        Raises what `read` and `update` raise, and `NotText` if the text cannot be edited.
+        In a move, `moved` has the paths that files will have by then, and files that are missing do not count.
         """
-        before = self.read(path)
-        text = _updated(path, before, update)
-        if text == before.text:
-            return None
-        step = Step(real or self.place(path).real, before=before.data, after=encode(text, before.encoding))
-        return PlannedEdit(path, before, step, update)
+        plans: list[PlannedEdit] = []
+        skipped: list[outcomes.Skipped] = []
+        for path in dict.fromkeys(paths):
+            change = partial(update, path)
+            try:
+                before = self.read(path)
+                if (text := _updated(path, before, change)) != before.text:
+                    real = (moved or {}).get(path) or self.place(path).real
+                    step = Step(real, before=before.data, after=encode(text, before.encoding))
+                    plans.append(PlannedEdit(path, before, step, change))
+            except (OSError, ValueError) as error:
+                if moved is None or not isinstance(error, outcomes.NotThere):
+                    skipped.append(outcomes.Skipped(path, str(error)))
+        return plans, skipped
 
     def change(self, place: OpenedFile, make: Make, operation: Operation) -> FileWritten:
         """Gives a file a new text, while the place is held (see `one`). Raises `FileTooLarge` or `WriteFailed`."""

@@ -2,12 +2,11 @@
 
 A checked path is only text: until it is used, another program can put a symbolic link into it. So `OpenFolder` walks
 from the vault's folder once, name by name, without following links, and everything else happens relative to the folder
-it reached. Systems that cannot hold folders (Windows) check the path again before each step instead; the time between
-the two is the gap that remains there.
+it reached. Systems that cannot hold folders (Windows) check the path again before each step instead.
 
-New content goes to a hidden file beside the old one and is on the disk before the two exchange their names: readers see
-the old content or the new. What was displaced is looked at: if it is not what was read, because another program saved
-the file in that moment, it gets its name back. Killed in between, the hidden file stays until the next start.
+New content goes to a hidden file beside the old one and is on the disk before the two exchange their names. What was
+displaced is looked at: if it is not what was read, because another program saved the file in that moment, it gets its
+name back. Killed in between, the hidden file stays until the next start.
 """
 
 import errno

@@ -62,6 +62,11 @@ class JournalEntry(NamedTuple):
         """Reads its steps. Raises `OSError`."""
         return list(_steps(self.place.read_bytes()).values())
 
+    def changes(self, path: str) -> bool:
+        with suppress(OSError, ValueError):
+            return not {path, f"{path}.md"}.isdisjoint(each for step in self.steps() for each in (step.path, step.to))
+        return False
+
 
 @dataclass
 class Operation:

@@ -1,20 +1,16 @@
 """Moving a file or folder, and updating the links to it; deleting, which moves it to the folder `.trash`.
 
-Only links that would lead elsewhere afterwards, or nowhere, are rewritten, in the style they were written in: by name,
-relative to the note, or from the vault's folder. That covers links to the moved files, links in them, and links that a
-file with the same name would catch. A Markdown link that is a path from its note, as other programs read it, stays one.
-All new texts are made before anything is moved, and read again: a link that does not lead where it led is reported. If
-a text cannot be written, everything is put back. A note that another program changes in the meantime is read again.
-
-Nothing is deleted permanently. In the trash of its vault, a file keeps its folders, as in Obsidian, and gets a number
-if its name is taken.
+Only links that would lead elsewhere afterwards, or nowhere, are rewritten, in the style they were written in: links to
+the moved files, links in them, and links that a file with the same name would catch. All new texts are made before
+anything is moved, and read again: a link that does not lead where it led is reported. If a text cannot be written,
+everything is put back. In the trash of its vault, a file keeps its folders, and gets a number if its name is taken.
 """
 
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from posixpath import dirname, join, normpath
 from typing import Protocol
@@ -98,9 +94,8 @@ def _check(disk: Disk, path: str, to: str) -> tuple[OpenedFile, OpenedFile, bool
         cure = "Move within one vault; links cannot lead out of it."
         raise BadPath(f"{to!r} is in another vault than {path!r}.", cure)
     target = disk.place(to, creating=True, follow=False)
-    found = None
-    with explained(path, "moved"), suppress(FileNotFoundError), place.enter() as folder:
-        found = folder.stat(place.name)
+    with explained(path, "moved"):
+        found = place.stat()
     if found is None:
         raise NotThere(f"There is nothing at {path!r} to move. Check the spelling.")
     if stat.S_ISLNK(found.st_mode):
@@ -120,18 +115,9 @@ def _plan(
     names = {link_name(path) for pair in moved.items() for path in pair}
     inner = {disk.vault.split(old)[1]: disk.vault.split(new)[1] for old, new in moved.items()}
     links = _LinkUpdate(references, mount, inner)
-    plans: list[PlannedEdit] = []
-    skipped: list[Skipped] = []
-    for path in dict.fromkeys([*moved, *references.sources(names)]):
-        if not path.lower().endswith((".md", ".canvas")) or disk.vault.mount_of(path) != mount:
-            continue
-        try:
-            plan = disk.plan(path, partial(links.updated, disk.vault.split(path)[1]), real=moved.get(path, ""))
-            plans += [plan] if plan else []
-        except NotThere:
-            continue
-        except (OSError, ValueError) as error:
-            skipped.append(Skipped(path, str(error)))
+    texts = (path for path in [*moved, *references.sources(names)] if path.lower().endswith((".md", ".canvas")))
+    own = [path for path in texts if disk.vault.mount_of(path) == mount]
+    plans, skipped = disk.plans(own, lambda path, text: links.updated(disk.vault.split(path)[1], text), moved)
     unwritten = [Skipped(mount.path(inner.get(path, path)), why) for path, why in links.unwritten.items()]
     return plans, skipped, unwritten
 
@@ -143,7 +129,7 @@ class _LinkUpdate:
         self._references = references
         self._prefix = mount.path("x")[:-1]
         self._moved = moved
-        self._known: dict[str, tuple[SameName, SameName]] = {}  # By name, the files before the move and after it.
+        self._before, self._after = cache(self._find), cache(self._find_after)  # By name, the files then.
         self.unwritten: dict[str, str] = {}  # By file, the links that will not lead where they led.
         self._new: dict[str, list[str]] = {}
         for path in moved.values():
@@ -184,8 +170,11 @@ class _LinkUpdate:
         if goal is None or link.kind == "canvas":
             return goal
         there = self._moved.get(source, source)
-        relative = _is_path(link, _leads(link, source, self._before), source)
-        if _leads(link, there, self._after) == goal and (not relative or _is_path(link, goal, there)):
+        # Other programs have only one rule: a link is the path from its note.
+        markdown, before = link.kind in MARKDOWN, _leads(link, source, self._before)
+        relative = markdown and normpath(join(dirname(source), link.target)) == before
+        kept = not relative or normpath(join(dirname(there), link.target)) == goal
+        if _leads(link, there, self._after) == goal and kept:
             return None
         relative = relative or link.target.startswith(("./", "../"))
         style: Style = "relative" if relative else "absolute" if "/" in link.target else "shortest"
@@ -196,29 +185,19 @@ class _LinkUpdate:
         path = _leads(link, source, self._before)
         return None if path is None else self._moved.get(path, path)
 
-    def _before(self, name: str) -> SameName:
-        if name not in self._known:
-            known = self._references.candidates(name)
-            own = SameName(path.removeprefix(self._prefix) for path in known if path.startswith(self._prefix))
-            kept = [path for path in own if path not in self._moved]
-            new = (path for path in self._new.get(name, ()) if path not in kept)
-            self._known[name] = own, SameName([*kept, *new])
-        return self._known[name][0]
+    def _find(self, name: str) -> SameName:
+        known = self._references.candidates(name)
+        return SameName(path.removeprefix(self._prefix) for path in known if path.startswith(self._prefix))
 
-    def _after(self, name: str) -> SameName:
-        self._before(name)
-        return self._known[name][1]
+    def _find_after(self, name: str) -> SameName:
+        kept = [path for path in self._before(name) if path not in self._moved]
+        return SameName([*kept, *(path for path in self._new.get(name, ()) if path not in kept)])
 
 
 def _leads(link: NoteLink, source: str, candidates: Candidates) -> str | None:
     # Files on a canvas are always named from the vault's folder.
     target = f"/{link.target}" if link.kind == "canvas" else link.target
     return resolve(target, source, candidates) if link.target else None
-
-
-def _is_path(link: NoteLink, path: str | None, source: str) -> bool:
-    """Returns whether a link is the path from its note to a file, which is the only rule of other programs."""
-    return link.kind in MARKDOWN and normpath(join(dirname(source), link.target)) == path
 
 
 def delete(disk: Disk, path: str, *, if_match: str = "", recursive: bool = False) -> outcomes.FileDeleted:
@@ -253,7 +232,7 @@ def _check_match(disk: Disk, place: OpenedFile, if_match: str, folder: OpenFolde
     """Refuses a file that is not the version the caller has read (see `check_version`), and a version of a folder."""
     if not if_match:
         return
-    if (found := folder.stat(place.name)) is not None and stat.S_ISDIR(found.st_mode):
+    if (found := folder.stat(place.name)) and stat.S_ISDIR(found.st_mode):
         raise outcomes.NotText(f"{place.path!r} is a folder, and folders have no version. Leave out if_match.")
     check_version(disk.texts, place.path, if_match, disk.look(folder, place))
 

@@ -1,14 +1,10 @@
 """`Vault` and `Mount`: the folders that are served, and the only way from a text to a place on the disk.
 
 A path is one text: the names as they are on the disk, with `/` between them. With one vault it begins in the vault's
-folder (`Projects/Plan.md`), with several the vault's name comes first (`Work/Projects/Plan.md`). `Vault.locate` never
-returns a place outside the vault, whatever the text and the symbolic links at that moment; a writer must also make sure
-that no link is put in between afterwards (see `folders.py`).
-
-Paths that could mean a place outside the vault, or something hidden, are always refused. Unwise names (ones that
-Windows or a phone cannot store, or with invisible characters) are refused only for new files. Temporary files of other
-programs are not served, since a client that watches the vault would see them come and go. Copies that a sync client
-made of a conflicting note (`Plan (conflicted copy).md`) are somebody's text, and are served.
+folder (`Projects/Plan.md`), with several the vault's name comes first (`Work/Projects/Plan.md`). Paths that could mean
+a place outside the vault, or something hidden, are always refused, whatever the symbolic links at that moment; a writer
+must also make sure that no link is put in between afterwards (see `folders.py`). Unwise names are refused only for new
+files. Temporary files of other programs are not served: a client that watches the vault would see them come and go.
 """
 
 import errno
@@ -97,14 +93,12 @@ def is_scratch(path: str) -> bool:
 
 def is_possible(path: str) -> bool:
     """Returns whether something that is served can have this path."""
-    if _IMPOSSIBLE.search(path) is not None or is_scratch(path):
-        return False
-    if _ON_WINDOWS:
-        try:
+    try:
+        if _ON_WINDOWS:
             check_wise(path)
-        except BadPath:
-            return False
-    return True
+    except BadPath:
+        return False
+    return _IMPOSSIBLE.search(path) is None and not is_scratch(path)
 
 
 def check_possible(path: str) -> None:  # noqa: C901 - one for each reason

@@ -68,7 +68,7 @@ def _recover(disk: Disk, operation: Operation) -> str:
 
 def _reached(disk: Disk, step: Step) -> Reached:
     if step.to:
-        here, there = _exists(disk, step.path), _exists(disk, step.to)
+        here, there = disk.at(step.path).stat(), disk.at(step.to).stat()
         if here and there and _is_one_file(disk, step):
             # Killed between the two halves of a rename, where the system cannot rename in one step.
             place = disk.at(step.path)
@@ -119,15 +119,8 @@ def _content(disk: Disk, path: str) -> bytes | None:
     return None
 
 
-def _exists(disk: Disk, path: str) -> os.stat_result | None:
-    place = disk.at(path)
-    with suppress(FileNotFoundError, NotADirectoryError), place.enter() as folder:
-        return folder.stat(place.name)
-    return None
-
-
 def _is_one_file(disk: Disk, step: Step) -> bool:
-    one, other = _exists(disk, step.path), _exists(disk, step.to)
+    one, other = disk.at(step.path).stat(), disk.at(step.to).stat()
     return one is not None and other is not None and os.path.samestat(one, other) and one.st_nlink > 1
 
 
@@ -169,15 +162,14 @@ def _undo_step(disk: Disk, step: Step, operation: Operation) -> Step:
     place = disk.at(step.path)
     with explained(step.path), place.enter() as folder:
         folder.lock()
-        trash = put_in_trash(place, folder, operation)
-    return Step(step.path, place.mount.path(trash))
+        return Step(step.path, place.mount.path(put_in_trash(place, folder, operation)))
 
 
 def _find(disk: Disk, which: str) -> JournalEntry:
     """Returns the operation that is meant. Raises `NotThere`."""
     entries = [entry for entry in disk.journal.entries() if entry.state in ("done", "recovered")]
     if which:
-        found = (entry for entry in entries if entry.id == which or _changes(entry, which))
+        found = (entry for entry in entries if entry.id == which or entry.changes(which))
         why = f"No recorded write has the id {which!r}, or changed a file with this path."
     else:
         mine = disk.journal.mine
@@ -187,12 +179,6 @@ def _find(disk: Disk, which: str) -> JournalEntry:
         return entry
     last = "; ".join(f"{entry.id}: {entry.did}" for entry in entries[:_LISTED])
     raise outcomes.NotThere(f"{why} {f'The last writes, by id: {last}.' if last else 'Nothing is recorded.'}")
-
-
-def _changes(entry: JournalEntry, path: str) -> bool:
-    with suppress(OSError, ValueError):
-        return not {path, f"{path}.md"}.isdisjoint(part for step in entry.steps() for part in (step.path, step.to))
-    return False
 
 
 def _path_after(path: str, steps: list[Step]) -> str:
@@ -209,8 +195,8 @@ def _in_the_way(disk: Disk, step: Step, path: str) -> str:
         now = _content(disk, path)
         problem = f"{step.path!r} {'no longer exists' if now is None else 'was changed since'}."
         return "" if now == step.after else problem
-    if not _exists(disk, step.to):
+    if not disk.at(step.to).stat():
         return f"{step.to!r} no longer exists."
-    if _exists(disk, step.path) and not _is_one_file(disk, step):
+    if disk.at(step.path).stat() and not _is_one_file(disk, step):
         return f"There is something else at {step.path!r} now: move or delete it first."
     return ""

@@ -6,13 +6,12 @@ in the journal first. Permissions, owner, encoding and line endings are kept. Ca
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from tidings._kit.text import applied, quoted
 from tidings.vault.files import outcomes
 from tidings.vault.files.content import FileContent, Texts, with_endings_of
-from tidings.vault.files.disk import Disk, Make, PlannedEdit, check_version
+from tidings.vault.files.disk import Disk, Make, check_version
 from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.moving import References, delete, move
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, Skipped, Undone
@@ -124,15 +123,7 @@ class VaultWriter:
             text, counts[path] = _renamed(text, old, new)
             return text
 
-        plans: list[PlannedEdit] = []
-        skipped: list[Skipped] = []
-        for path in dict.fromkeys(notes):
-            try:
-                plan = self._disk.plan(path, partial(update, path))
-            except (ValueError, OSError) as error:
-                skipped.append(Skipped(path, str(error)))
-            else:
-                plans += [plan] if plan else []
+        plans, skipped = self._disk.plans(notes, update)
         touched, changed = list[str](), [plan.path for plan in plans]
         if not dry_run:
             with self.journal.operation(f"Renamed #{old} to #{new}") as operation:
