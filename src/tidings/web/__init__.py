@@ -1,25 +1,9 @@
 """The web server: pages of the web as resources that can be watched.
 
-A page, from the site to a subscriber:
-
-    fetch/           the only way to the network: checked, bounded, polite
-    extract/         a body as text, in worker processes that can be killed
-    documents/       text as documents: citations, warnings, chunks, summaries, differences
-    pages.py         a URL to a version of its page
-    store/           pages, versions and watches in SQLite, shared by processes
-    ignore.py        what does not count as a change
-    library.py       fetches, keeps and maps pages, and looks at them again
-    watch/           looks at watched pages when they are due
-    server.py        `WebServer`: publishes changes, and offers resources, tools and prompts
-
-    browser/         pages as Chromium renders them
-    site_map.py      the pages of a site
-    page_options.py  the options of a fetch
-    resources.py     `webfetch://` URIs: contents, lists, completions
-    tools/           the tools
-    prompts.py       the prompts
-    settings.py      every limit and choice, in one table
-    wiring.py        the running parts, made from the settings
+A page goes from its site to a subscriber through `fetch/` (checked, bounded, polite: the only way to the network),
+`extract/` (a body as text, in worker processes that can be killed), `documents/` (citations, warnings, chunks,
+differences), `pages.py` (a URL to a version of its page), `store/` (versions and watches in SQLite, shared by
+processes), `library.py` (fetched, kept, looked at again), `watch/` (when they are due) and `server.py` (`WebServer`).
 """
 
 from functools import partial

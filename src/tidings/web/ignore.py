@@ -1,11 +1,8 @@
 """Rules for what does not count as a change of a watched page: parts of it, and patterns in its text.
 
-The extracted text is compared, not the bytes. Parts named by CSS selectors are left out by the extraction, and so is
-whatever a pattern matches: one of the named patterns in `READY`, or a regular expression of the caller. Feeds are
-compared entry by entry: a new or different entry is a change, one that has fallen off the end is not.
-
-A caller's pattern is bounded: its length, the size of its repetitions, and its time. A pattern that takes too long is
-skipped on both sides: the worst that a bad pattern does is to report a change too many.
+The extracted text is compared, not the bytes; feeds entry by entry: a new or different entry is a change, one that has
+fallen off the end is not. A caller's pattern is bounded: one that takes too long is skipped on both sides, so the worst
+that a bad pattern does is to report a change too many.
 """
 
 import json

@@ -1,11 +1,8 @@
 """`WebLibrary`: pages fetched, read, kept, and looked at again. The tools and the watcher ask it.
 
-A page comes from the store while it is fresh, else by a conditional request. Callers that ask for the same page at the
-same time share one request. A page that is looked at again is kept only if its content differs. A difference in nothing
-but what the rules ignore is not stored, and the page stays what it was for everyone else: the validators of such an
-answer are returned to the caller, and are valid for that caller alone.
-
-`on_change` is called when versions come or go; it is the watcher that notifies subscribers of a changed page.
+A page comes from the store while it is fresh, else by a conditional request, which callers at the same time share. A
+page that is looked at again is kept only if its content differs in more than what the rules ignore. Otherwise it stays
+what it was for everyone else, and the validators of the answer are valid for the caller alone.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

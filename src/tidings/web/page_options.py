@@ -1,13 +1,8 @@
 """The options of a fetch, and which of them make the answer another one.
 
-Two requests of the same `variant` get the same packet, so the store may answer one with what the other left there. A
-page is identified by its `address`, the URL that was asked for: what it claims to be does not count. `to_json` is what
-the store keeps, so that a watched page is fetched again in the same way. It has no `headers`: they may be secrets,
-which belong on no disk, and a page that was fetched with them is watched without them. `login` is kept, because it has
-only the names of secrets.
-
-`RenderOptions` and `Extraction` are also arguments of the tools; their descriptions are read by language models, which
-pay for each word.
+`to_json` is what the store keeps, so that a watched page is fetched again in the same way. It has no `headers`:
+they may be secrets. `login` is kept, because it has only the names of secrets. The descriptions of `RenderOptions` and
+`Extraction` are read by language models, which pay for each word.
 """
 
 import hashlib
@@ -120,16 +115,8 @@ class FetchOptions(BaseModel):
 
     def request(self, url: str) -> Request:
         """Returns the request for `url` with these options."""
-        return Request(
-            url,
-            headers={**self.headers, **self.login},
-            body=self.body,
-            respect_robots=self.respect_robots,
-            timeout=self.timeout,
-            max_bytes=self.max_bytes,
-            max_redirects=self.max_redirects,
-            user_agent=self.user_agent,
-        )
+        names = {"body", "respect_robots", "timeout", "max_bytes", "max_redirects", "user_agent"}
+        return Request(url, headers={**self.headers, **self.login}, **self.model_dump(include=names))
 
     def reading(self) -> ExtractOptions:
         """Returns the options of the extraction; its bounds are the server's."""

@@ -1,12 +1,8 @@
 """From a URL to a version of its page: fetched, rendered if need be, read, normalised.
 
-A page without text is not called a success: it carries an `empty` warning that says why, and with mode `auto` it is
-rendered, where that is offered. A body that no reader reads becomes a version that describes it, with its bytes. An
-answer of 400 and above is an error with the status, the title of its page, and what to do.
-
-A version belongs to a variant (`FetchOptions.variant`). Versions of different variants were fetched by another URL,
-with other headers, or read in another way: they are not compared, and the validators of one say nothing about the
-other.
+A page without text carries an `empty` warning that says why. A body that no reader reads becomes a version that
+describes it, with its bytes. Versions of different variants (`FetchOptions.variant`) were fetched by another URL, with
+other headers, or read in another way: they are not compared, and the validators of one say nothing about the other.
 """
 
 import hashlib

@@ -1,15 +1,11 @@
 """The resources: their URIs, contents, list and completions; and the page or version that an argument names.
 
-The URIs are `webfetch://KIND/ID`, and `?from=ID` for a diff. They are strict, so that a URI has one meaning and a
-resource has one URI: the scheme and the kind are in lower case, an id is 16 hex digits, and there is nothing else. A
-URL of the web is not a URI of this server: nothing here fetches.
+A URI has one meaning and a resource has one URI, so they are strict. Nothing here fetches. The content of a page's
+resource, and of its diff, depends on versions alone: a client that compares what it reads sees a change when there is
+one. When the page was looked at is in `_meta`.
 
-The content of a page's resource, and of its diff, depends on versions alone, not on when the page was looked at: a
-client that compares what it reads sees a change when there is one. When the page was looked at is in `_meta`.
-
-A page or version may be named by an id, a URI or a URL. The two kinds of ids look alike, so tools accept each in place
-of the other: a page stands for its newest version, a version for its page. URIs that are read or subscribed to are
-taken literally.
+An argument names a page or version by an id, a URI or a URL. The two kinds of ids look alike, so each is taken in place
+of the other: a page stands for its newest version, a version for its page.
 """
 
 import json
@@ -38,7 +34,7 @@ from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import LLMPacket
 from tidings.web.fetch.request import FetchError
 from tidings.web.fetch.urls import parse
-from tidings.web.store.model import StoreCursorInvalid, StoredPage, StoredVersion, StoreError, Version
+from tidings.web.store.model import StoredPage, StoredVersion, StoreError, Version
 from tidings.web.store.store import Store
 from tidings.web.watch.state import WatchPlan, WatchState
 
@@ -172,10 +168,7 @@ class WebResources:
 
     async def page(self, cursor: str | None) -> tuple[list[types.Resource], str | None]:
         """Returns the packets of some versions: their content, bytes and screenshots have the same ids."""
-        try:
-            summaries, following = await self._store().listing(cursor, PAGE)
-        except StoreCursorInvalid as error:
-            raise ValueError(str(error)) from error
+        summaries, following = await self._store().listing(cursor, PAGE)
         resources = [
             types.Resource(
                 name=summary.source_id,

@@ -1,8 +1,7 @@
 """Every limit and choice of the web server, in one table.
 
-A field of `Settings` is a setting. From the table come the options of `tidings web` (`--max-bytes`), the variables of
-the environment (`TIDINGS_WEB_MAX_BYTES`) and the table in the documentation. The parts of the server are made from
-`Settings`. Nothing here reads the environment: the command does.
+A field of `Settings` is a setting. From the table come the options of `tidings web`, their variables and the table in
+the documentation. Nothing here reads the environment: the command does.
 """
 
 import ipaddress

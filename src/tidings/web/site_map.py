@@ -1,12 +1,8 @@
-"""The pages of a site: those that a page links to, and those that its sitemaps list.
+"""The pages of a site: those that a page links to, then those that its sitemaps list; so a limit cuts off the end.
 
-In this order: a limit cuts off the end, and what the page itself links to is closest to what was asked for. Sitemaps
-are those of robots.txt, or else /sitemap.xml. A sitemap may point to others, which are followed a few steps. What
-cannot be read is named in the notes, and does not stop the rest.
-
-Sitemaps are XML (lists of pages, or of further sitemaps) or plain text, perhaps compressed with gzip. Entities are not
-resolved and nothing is loaded, so a bomb stays as small as it came. Links are found by searching for their tags, one
-after another: no tree is built from a page that was not checked.
+Sitemaps are those of robots.txt, or else /sitemap.xml: XML or plain text, perhaps compressed. They may point to others,
+which are followed a few steps. What cannot be read is named in the notes. Nothing is loaded and no entity is resolved.
+Links are found by searching for their tags: no tree is built from a page that was not checked.
 """
 
 import html

@@ -1,12 +1,9 @@
 """One request with its answer, over sockets that `tidings._kit.address_guard` opens. Imported with the first request.
 
-With a proxy, every connection goes to it and to nothing else. Then each request is checked in the same way before it is
-sent: the name is resolved here as well, though the proxy resolves it again. A proxy whose names have other addresses
-than here must itself refuse private ones.
-
-HTTP/2 where the server supports it. No cookies, no settings from the environment. Every failure is a
-`FetchError`. An answer that is not read to its end closes its connection, because the server might go on sending. So
-does one with more bytes than it announced: they would be taken for the answer to the next request.
+With a proxy, every connection goes to it. Then the name of each request is resolved and checked here first, though the
+proxy resolves it again. No cookies, no settings from the environment. Every failure is a `FetchError`. An answer that
+is not read to its end, or has more bytes than it announced, closes its connection: they would be taken for the answer
+to the next request.
 """
 
 import ssl

@@ -108,9 +108,5 @@ class StoreError(Exception):
     """The store failed, and is as it was before. The message names the cause and the cure."""
 
 
-class EntryTooLarge(StoreError):
-    """A version, even without its raw bytes and its screenshot, is larger than the whole store may be."""
-
-
-class StoreCursorInvalid(StoreError):
+class StoreCursorInvalid(StoreError, ValueError):
     """A cursor did not come from a listing."""

@@ -16,13 +16,13 @@ from tidings.web.documents.model import page_id as page_id_of
 from tidings.web.documents.normalise import without_hashes
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import (
-    EntryTooLarge,
     PageFacts,
     PartKind,
     PutOutcome,
     StoreCursorInvalid,
     StoredPage,
     StoredVersion,
+    StoreError,
     Version,
 )
 from tidings.web.store.transaction import (
@@ -50,6 +50,7 @@ _LISTED: Final = f"""SELECT {_VERSION}, retrieved, no FROM entries
     WHERE (retrieved, no) < (?, ?) AND (expires_at > ? OR pinned)
     ORDER BY retrieved DESC, no DESC LIMIT ?"""  # noqa: S608 - constants
 
+_BEGIN: Final = f"{10**18 - 1}.0"  # later than any version
 _CURSOR: Final = re.compile(r"(-?\d{1,18})\.(\d{1,18})", re.ASCII)
 
 
@@ -114,30 +115,23 @@ def checked(
     `of` is the page as it was when the site was asked. If another content was put since, the answer says nothing
     about that, and nothing is written.
     """
-    page = page_id
-    now = at.do("SELECT content_hash, variant FROM pages WHERE page_id = ?", page).fetchone()
+    now = at.do("SELECT content_hash, variant FROM pages WHERE page_id = ?", page_id).fetchone()
     if of is not None and now != (of.content_hash, variant_of(of.options)):
         return False
-    validators = etag, last_modified
-    at.do("UPDATE pages SET etag = ?, last_modified = ?, checked_at = ? WHERE page_id = ?", *validators, at.now, page)
-    newest = at.one(
-        """SELECT no FROM entries WHERE page_id = :page_id AND (expires_at > :now OR pinned)
-           AND no = (SELECT max(no) FROM entries WHERE page_id = :page_id)""",
-        page_id=page,
-        now=at.now,
-    )
-    at.do("UPDATE entries SET expires_at = ? + ttl WHERE no = ?", at.now, newest)
-    return newest is not None
+    what = "UPDATE pages SET etag = ?, last_modified = ?, checked_at = ? WHERE page_id = ?"
+    at.do(what, etag, last_modified, at.now, page_id)
+    newest = """UPDATE entries SET expires_at = :now + ttl WHERE (expires_at > :now OR pinned)
+        AND no = (SELECT max(no) FROM entries WHERE page_id = :page_id)"""
+    return at.do(newest, now=at.now, page_id=page_id).rowcount > 0
 
 
 def announced(at: Transaction, page_id: str, content_hash: str) -> None:
     """Notes that subscribers need not be notified of this content any more, by this process or another."""
-    known = page_id, content_hash
-    at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", *known)
+    at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", page_id, content_hash)
 
 
 def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
-    """Cuts a version into parts, without those that never fit. Raises `EntryTooLarge` if its text does not."""
+    """Cuts a version into parts, without those that never fit. Raises `StoreError` if its text does not."""
     parts = {
         # The content leaves its place, so that the packet's keys keep their order.
         "head": to_bytes({**entry.packet, "content": ""}),
@@ -153,7 +147,7 @@ def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
         if size > bounds.bytes and kind in parts:
             size -= len(parts.pop(kind))
     if size > bounds.bytes:
-        raise EntryTooLarge(
+        raise StoreError(
             f"The page {entry.packet['original_url']} takes {size:,} bytes, and the whole store may hold "
             f"{bounds.bytes:,}. Let the store hold more, or fetch less of the page."
         )
@@ -162,8 +156,7 @@ def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
 
 def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[str, bytes]) -> PutOutcome:
     """Makes the version the newest of its page, and makes room for it."""
-    packet, metadata, hashes = entry.packet, entry.packet["metadata"], entry.packet["hashes"]
-    source_id = packet["source_id"]
+    packet, metadata, source_id = entry.packet, entry.packet["metadata"], entry.packet["source_id"]
     existed = _find(at, source_id) is not None
     changed = _note(at, entry, facts)
     parts = {**_spared(at, entry, prepared), **prepared}
@@ -180,7 +173,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         retrieved_at=packet["retrieved_at"],
         content_type=packet["content_type"],
         content_hash=version_hash(packet),
-        raw_hash=hashes["raw_hash"],
+        raw_hash=packet["hashes"]["raw_hash"],
         raw_type=entry.raw_type or packet["content_type"] if "raw" in parts else None,
         options=options_text(facts.options),
         variant=variant_of(facts.options),
@@ -265,13 +258,10 @@ def _packet_text(packet: Mapping[str, Any]) -> str:
 
 def listing(at: Transaction, after: str | None = None, limit: int = 50) -> tuple[list[Version], str | None]:
     """Returns versions, newest first, and the cursor of those that follow. Raises `StoreCursorInvalid`."""
-    position = (2**62, 0)
-    if after is not None:
-        match = _CURSOR.fullmatch(after)
-        if match is None:
-            raise StoreCursorInvalid("This is not a cursor of a list of pages. Begin the list without one.")
-        position = int(match[1]), int(match[2])
-    found = at.do(_LISTED, *position, at.now, limit + 1).fetchall()
+    match = _CURSOR.fullmatch(_BEGIN if after is None else after)
+    if match is None:
+        raise StoreCursorInvalid("This is not a cursor of a list of pages. Begin the list without one.")
+    found = at.do(_LISTED, int(match[1]), int(match[2]), at.now, limit + 1).fetchall()
     shown = found[:limit]
     following = f"{shown[-1][-2]}.{shown[-1][-1]}" if shown and len(found) > limit else None
     return [_version(row[:-2]) for row in shown], following

@@ -1,18 +1,12 @@
-"""`Store`: versions of pages, and who watches them, kept for a while.
+"""`Store`: versions of pages, and who watches them, kept for a while in memory or in a file that processes share.
 
-It is a SQLite database in memory, or in a file: then what is stored survives a restart, and several processes may share
-it. One thread does all work on it, in the order of asking.
+One thread does all work on the database, in the order of asking. A write that has begun is waited for, even by a caller
+that is cancelled. Times are seconds since 1970. Any method may raise `StoreError`; the store is then as it was before.
 
-A write that has begun is waited for, even by a caller that is cancelled meanwhile: its outcome is always known. All
-times are seconds since 1970, by the store's clock. Every method may raise `StoreError`, after which the store is as it
-was before.
-
-The tables are in `schema.sql`. `entries` are versions of pages, in few bytes; their texts, bytes and screenshots are in
-`parts`. `no` numbers all events in their order, from one counter for all tables: clocks may step back, the counter does
-not. A page is watched as long as it has a row in `watchers`: one with the owner '' for the explicit watch, and one for
-each process that has subscribers. `owners` says until when such a process counts as alive. Whatever lasts for a time
-has that time beside its end (`ttl`, `wait`, `lease`, `alive`). An end that is further ahead than that must have been
-computed before the clock stepped back.
+The tables are in `schema.sql`. `no` numbers all events in their order, whatever the clock says. A page is watched as
+long as it has a row in `watchers`: one with the owner '' for the explicit watch, and one for each process that has
+subscribers; `owners` says until when such a process counts as alive. Whatever lasts for a time has that time beside its
+end (`ttl`, `wait`, `lease`, `alive`): an end further ahead was computed before the clock stepped back.
 """
 
 import asyncio
@@ -204,7 +198,7 @@ class Store:
     heartbeat = _operation(watching.beat, writes=True)
 
     async def put(self, entry: StoredVersion, page: PageFacts) -> PutOutcome:
-        """Makes `entry` the newest version of its page, even again. Raises `EntryTooLarge` if its text does not fit."""
+        """Makes `entry` the newest version of its page, even again. Raises `StoreError` if its text does not fit."""
 
         def work() -> PutOutcome:
             parts = pages.prepare(entry, self._bounds)

@@ -1,19 +1,7 @@
 """One transaction of the store: its time, its owner, its bounds; and what all its operations share.
 
-Texts of pages are kept as bytes. So a size is what a text takes on the disk, and a page with half a surrogate pair,
-which SQLite does not take as text, comes out as it went in. In other values, such characters are replaced.
-
-`settle` puts right what a clock that stepped back has spoiled. What lasts for a time ends at a moment that was computed
-by the clock. When the clock steps back, that moment is too far away: a page would not be looked at for as long as the
-step, and a dead process would keep its claims. So such an end is counted again from now.
-
-`make_room` brings the store within its bounds. The bytes are a hard limit. The number of entries is a limit for those
-that are not pinned (see `store`). The entry that was just put never goes. The others go in this order:
-
-1. what has expired, and versions of a page beyond `VERSIONS`
-2. the entries that arrived first, unless they are pinned
-3. pinned entries: those behind the newest of their page first
-4. page rows without entries that nobody watches, when there are more than `pages`
+Texts of pages are kept as bytes: so a size is what a text takes on the disk, and half a surrogate pair comes out as it
+went in. In other values, such characters are replaced.
 """
 
 import json
@@ -150,7 +138,10 @@ def variant_of(options: Mapping[str, Any]) -> str:
 
 
 def settle(at: Transaction) -> None:
-    """Brings back ends that are too far ahead."""
+    """Counts ends that a clock that stepped back has put too far ahead again from now.
+
+    Otherwise a page would not be looked at for as long as the step, and a dead process would keep its claims.
+    """
     for statement in _SETTLE:
         at.do(statement, now=at.now)
 
@@ -161,7 +152,11 @@ def expired(at: Transaction) -> list[str]:
 
 
 def make_room(at: Transaction, kept: str) -> list[str]:
-    """Brings the store within its bounds, and returns the source_ids that went; `kept` was just put, and stays."""
+    """Brings the store within its bounds, and returns the source_ids that went; `kept` was just put, and stays.
+
+    What has expired goes first, and versions beyond `VERSIONS`; then entries in the order of arrival; then, if the
+    bytes are still too many, pinned ones, those behind the newest of their page first; then pages that nobody watches.
+    """
     gone = expired(at) + at.column(_OLD_VERSIONS, kept, VERSIONS)
     at.remove(gone)
     free = at.column("SELECT source_id FROM entries WHERE pinned = 0 AND source_id <> ? ORDER BY no DESC", kept)

@@ -1,19 +1,15 @@
 """A watch as values: its plan, its condition, its state, and the wait until the next look.
 
-Plan and state are JSON in the store, shared by every process on it. What an older or newer server wrote is understood
-as far as possible.
-
-The subscribers of a watch with a condition are notified when it begins to hold, and not before. A fact is compared if
-the page states it. A page that is gone has disappeared.
+Plan and state are JSON in the store. What an older or newer server wrote is understood as far as possible. A condition
+is one of the following. Subscribers are notified when it begins to hold; a page that is gone has disappeared.
 
     price below 50        rating >= 4.5        availability is InStock        below 100 (the first number of the part)
     contains TEXT         lacks TEXT           appears [TEXT]                 disappears [TEXT]
 
 The interval of a page follows its history: half as long after a change, half as long again after a look that found
-none, between `least` and `most`. `Cache-Control` and `Expires` can only make the wait longer: nothing new can be there
-before. Failures in a row double the wait, from `least` up to `LONGEST_RETRY`; so do looks that find that the page is
-gone. An interval that a caller set is kept through all of this. Only `Retry-After` is respected before anything else.
-Randomness only ever adds, so that there is never more than one request in an interval.
+none. `Cache-Control` and `Expires` can only make the wait longer. Failures in a row double the wait, and so do looks
+that find that the page is gone. An interval that a caller set is kept through all of this; only `Retry-After` goes
+before it.
 """
 
 import operator

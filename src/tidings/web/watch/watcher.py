@@ -1,21 +1,14 @@
 """`PageWatcher`: the watches, when each page is due, and a look at it.
 
-The watches are in the store, shared by every process on it. A page that is due is claimed by one process, which looks
-at it and schedules the next look. A page is watched as long as there is a cause: a subscription, which ends with its
-process at the latest, or `TOOL`, which ends only when a caller ends it.
+The watches are in the store, shared by every process on it. A page that is due is claimed by one process. No host gets
+more than half of the looks at the same time, so that a slow one does not keep others waiting.
 
-No host gets more than half of the looks at the same time. So a host that is slow, because a thousand of its pages are
-watched and its rate limit holds, does not keep the pages of others waiting: what is too much is put off for some
-seconds.
+A look asks, stores, notifies and schedules, in this order: the version that was announced is written down after it was
+announced. So if anything breaks off in between, the next look announces it, and as versions are compared with the one
+that was announced last, nothing is announced twice, whichever process stored it.
 
-A look asks, stores, notifies and schedules. In this order: the version that was announced is written down
-after it was announced. So if anything breaks off in between, the next look announces it, in whichever process. Nothing
-is lost. And as a version is compared with the one that was announced last, nothing is announced twice, whichever
-process stored it.
-
-Two answers may be temporary: that the page does not exist, and that it is empty. They are believed when they come twice
-in a row. Then the page gets a version that says that it is gone, and its return is a change like any other. A look that
-got no turn, because of rate limits or busy workers, is not a failure.
+Two answers may be temporary, and are believed when they come twice in a row: that the page does not exist, and that it
+is empty. A look that got no turn, because of rate limits or busy workers, is not a failure.
 """
 
 import asyncio
