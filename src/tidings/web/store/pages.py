@@ -26,7 +26,7 @@ from tidings.web.store.model import (
     Version,
 )
 from tidings.web.store.transaction import (
-    StoreBounds,
+    Owner,
     Transaction,
     expired,
     make_room,
@@ -122,7 +122,7 @@ def checked(
     at.do(what, etag, last_modified, at.now, page_id)
     newest = """UPDATE entries SET expires_at = :now + ttl WHERE (expires_at > :now OR pinned)
         AND no = (SELECT max(no) FROM entries WHERE page_id = :page_id)"""
-    return at.do(newest, now=at.now, page_id=page_id).rowcount > 0
+    return at.do(newest, page_id=page_id).rowcount > 0
 
 
 def announced(at: Transaction, page_id: str, content_hash: str) -> None:
@@ -130,7 +130,7 @@ def announced(at: Transaction, page_id: str, content_hash: str) -> None:
     at.do("UPDATE pages SET untold = 0 WHERE page_id = ? AND content_hash = ?", page_id, content_hash)
 
 
-def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
+def prepare(entry: StoredVersion, owner: Owner) -> dict[str, bytes]:
     """Cuts a version into parts, without those that never fit. Raises `StoreError` if its text does not."""
     parts = {
         # The content leaves its place, so that the packet's keys keep their order.
@@ -144,12 +144,12 @@ def prepare(entry: StoredVersion, bounds: StoreBounds) -> dict[str, bytes]:
     parts = {kind: data for kind, data in parts.items() if data is not None}
     size = sum(map(len, parts.values()))
     for kind in ("raw", "screenshot"):
-        if size > bounds.bytes and kind in parts:
+        if size > owner.bytes and kind in parts:
             size -= len(parts.pop(kind))
-    if size > bounds.bytes:
+    if size > owner.bytes:
         raise StoreError(
             f"The page {entry.packet['original_url']} takes {size:,} bytes, and the whole store may hold "
-            f"{bounds.bytes:,}. Let the store hold more, or fetch less of the page."
+            f"{owner.bytes:,}. Let the store hold more, or fetch less of the page."
         )
     return parts
 
@@ -178,8 +178,8 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         options=options_text(facts.options),
         variant=variant_of(facts.options),
         size=sum(map(len, parts.values())),
-        expires_at=at.now + at.bounds.ttl,
-        ttl=at.bounds.ttl,
+        expires_at=at.now + at.owner.ttl,
+        ttl=at.owner.ttl,
         packet_size=len(to_bytes(_packet_text(packet))),
     )
     stored = [(source_id, kind, data) for kind, data in parts.items()]
@@ -190,7 +190,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
 def _spared(at: Transaction, entry: StoredVersion, parts: dict[str, bytes]) -> dict[str, bytes]:
     """Returns raw bytes and screenshot of the same version from an earlier put, if this one comes without them."""
     spared = dict[str, bytes]()
-    room = at.bounds.bytes - sum(map(len, parts.values()))
+    room = at.owner.bytes - sum(map(len, parts.values()))
     found = at.do(
         """SELECT kind, data FROM parts JOIN entries USING (source_id) WHERE source_id = ?
            AND (kind = 'screenshot' OR kind = 'raw' AND raw_hash = ?)""",
@@ -278,7 +278,6 @@ def source_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]
         """SELECT source_id FROM entries WHERE substr(source_id, 1, length(:prefix)) = :prefix
            AND (expires_at > :now OR pinned) ORDER BY retrieved DESC, no DESC LIMIT :most""",
         prefix=prefix,
-        now=at.now,
         most=limit,
     )
 
@@ -296,8 +295,5 @@ def next_expiry(at: Transaction) -> float | None:
 
 
 def _find(at: Transaction, source_id: str) -> tuple[str, str | None, int] | None:
-    return at.do(
-        "SELECT page_id, raw_type, size FROM entries WHERE source_id = ? AND (expires_at > ? OR pinned)",
-        source_id,
-        at.now,
-    ).fetchone()
+    kept = "SELECT page_id, raw_type, size FROM entries WHERE source_id = :id AND (expires_at > :now OR pinned)"
+    return at.do(kept, id=source_id).fetchone()

@@ -30,7 +30,7 @@ from tidings.web.documents.model import page_id as page_id_of
 from tidings.web.store import pages
 from tidings.web.store import watches as watching
 from tidings.web.store.model import PageFacts, PutOutcome, StoredVersion, StoreError
-from tidings.web.store.transaction import Owner, StoreBounds, Transaction, options_text, settle
+from tidings.web.store.transaction import Owner, Transaction, options_text, settle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -123,8 +123,7 @@ def _operation(
 
     @wraps(work)
     async def method(store: "Store", *args: P.args, **options: P.kwargs) -> T:
-        run = store.write if writes else store.read
-        return await run(lambda at: work(at, *args, **options))
+        return await (store.write if writes else store.read)(lambda at: work(at, *args, **options))
 
     return method
 
@@ -149,8 +148,7 @@ class Store:
         clock: Callable[[], float] = time.time,
         timeout: float = 5.0,
     ) -> None:
-        self._bounds = StoreBounds(ttl, max_entries, max_bytes, max_pages)
-        self._owner = Owner(secrets.token_hex(8), alive)
+        self._owner = Owner(secrets.token_hex(8), alive, ttl, max_entries, max_bytes, max_pages)
         self.clock = clock
         self._database = Database(
             # Absolute, so that a change of the working directory does not lead to another file.
@@ -201,7 +199,7 @@ class Store:
         """Makes `entry` the newest version of its page, even again. Raises `StoreError` if its text does not fit."""
 
         def work() -> PutOutcome:
-            parts = pages.prepare(entry, self._bounds)
+            parts = pages.prepare(entry, self._owner)
             return self._change(lambda at: pages.put(at, entry, page, parts), sum(map(len, parts.values())))
 
         return await self._finished(work)
@@ -238,22 +236,11 @@ class Store:
             raise StoreError("The store is closed. Open it again.") from error
 
     def _change(self, work: Callable[[Transaction], T], size: int = 0) -> T:
-        then: list[Callable[[], object]] = []
-
-        def change(connection: sqlite3.Connection) -> T:
-            at = self._begun(connection)
-            result = work(at)
-            then[:] = at.then
-            return result
-
-        result = self._database.write(change, size)
-        for step in then:
-            step()
-        return result
+        return self._database.write(lambda connection: work(self._begun(connection)), size)
 
     def _begun(self, connection: sqlite3.Connection) -> Transaction:
         # The clock is read when the transaction has begun, however long another process kept it waiting.
-        return Transaction(connection, self.clock(), self._owner, self._bounds)
+        return Transaction(connection, self.clock(), self._owner)
 
     def _close(self) -> None:
         with suppress(StoreError):

@@ -7,7 +7,7 @@ went in. In other values, such characters are replaced.
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -35,19 +35,9 @@ _IDLE_PAGES: Final = """SELECT page_id FROM pages WHERE page_id NOT IN (SELECT p
     AND page_id NOT IN (SELECT page_id FROM watchers) ORDER BY seen LIMIT ?"""
 
 
-@dataclass(frozen=True)
-class StoreBounds:
-    """The numbers that are kept, and for how many seconds."""
-
-    ttl: float
-    entries: int
-    bytes: int
-    pages: int
-
-
 @dataclass
 class Owner:
-    """This process among those that share the store: its name, and what it has subscribers to.
+    """This process among those that share the store: its name, what it keeps, and what it has subscribers to.
 
     What the file says of the process may get lost: others take it for gone when it sleeps for long, or the file is
     begun anew. Then it is written again.
@@ -55,6 +45,10 @@ class Owner:
 
     name: str
     alive: float  # seconds for which a heartbeat counts
+    ttl: float  # seconds for which a version is kept
+    entries: int  # how many versions, bytes and pages are kept
+    bytes: int
+    pages: int
     mine: dict[str, tuple[tuple[Any, ...], str]] = field(default_factory=dict[str, tuple[tuple[Any, ...], str]])
     """By page_id: the row of the page, and the options of the watch."""
     warned_of_size: bool = False
@@ -67,13 +61,11 @@ class Transaction:
     connection: sqlite3.Connection
     now: float
     owner: Owner
-    bounds: StoreBounds
-    then: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])  # called when it is committed
 
     def do(self, statement: str, *values: object, **named: object) -> sqlite3.Cursor:
-        """Executes a statement, with values for its `?` or for its `:name`."""
-        clean = {name: _clean(value) for name, value in named.items()}
-        return self.connection.execute(statement, clean or tuple(map(_clean, values)))
+        """Executes a statement, with values for its `?` or for its `:name`; it knows `:now` and `:me`, this process."""
+        known = {"now": self.now, "me": self.owner.name} | {name: _clean(value) for name, value in named.items()}
+        return self.connection.execute(statement, tuple(map(_clean, values)) or known)
 
     def do_each(self, statement: str, rows: Sequence[Sequence[object] | Mapping[str, object]]) -> None:
         """Executes a statement once for each row of values."""
@@ -143,12 +135,12 @@ def settle(at: Transaction) -> None:
     Otherwise a page would not be looked at for as long as the step, and a dead process would keep its claims.
     """
     for statement in _SETTLE:
-        at.do(statement, now=at.now)
+        at.do(statement)
 
 
 def expired(at: Transaction) -> list[str]:
     """Returns the source_ids of expired entries."""
-    return at.column("SELECT source_id FROM entries WHERE pinned = 0 AND expires_at <= ? ORDER BY no", at.now)
+    return at.column("SELECT source_id FROM entries WHERE pinned = 0 AND expires_at <= :now ORDER BY no")
 
 
 def make_room(at: Transaction, kept: str) -> list[str]:
@@ -161,11 +153,11 @@ def make_room(at: Transaction, kept: str) -> list[str]:
     at.remove(gone)
     free = at.column("SELECT source_id FROM entries WHERE pinned = 0 AND source_id <> ? ORDER BY no DESC", kept)
     # The one that was put counts, unless it is pinned.
-    room = at.bounds.entries - at.one("SELECT NOT pinned FROM entries WHERE source_id = ?", kept)
+    room = at.owner.entries - at.one("SELECT NOT pinned FROM entries WHERE source_id = ?", kept)
     at.remove(free[room:])
     gone += free[room:][::-1]
     gone += _over_bytes(at, kept)
-    over: int = at.one("SELECT count(*) FROM pages") - at.bounds.pages
+    over: int = at.one("SELECT count(*) FROM pages") - at.owner.pages
     if over > 0:
         rows = [(page_id,) for page_id in at.column(_IDLE_PAGES, over)]
         at.do_each("DELETE FROM pages WHERE page_id = ?", rows)
@@ -174,11 +166,11 @@ def make_room(at: Transaction, kept: str) -> list[str]:
 
 def _over_bytes(at: Transaction, kept: str) -> list[str]:
     """Removes entries until the bytes fit, and returns the source_ids that went."""
-    over: int = at.one("SELECT sum(size) FROM entries") - at.bounds.bytes
+    over: int = at.one("SELECT sum(size) FROM entries") - at.owner.bytes
     gone: list[str] = []
     for source_id, size, pinned in at.do(_FIRST_TO_GO, kept).fetchall() if over > 0 else ():
         if pinned and not at.owner.warned_of_size:
-            logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.bounds.bytes)
+            logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.owner.bytes)
             at.owner.warned_of_size = True
         gone.append(source_id)
         over -= size

@@ -32,9 +32,8 @@ _PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, address, url, cont
 def beat(at: Transaction) -> None:
     """Notes that this process lives, and forgets processes that are gone. Needed a few times in `alive` seconds."""
     settle(at)
-    known = at.one("SELECT 1 FROM owners WHERE owner = ?", at.owner.name)
-    alive = at.owner.alive
-    at.do("INSERT OR REPLACE INTO owners VALUES (?, ?, ?)", at.owner.name, at.now + alive, alive)
+    known = at.one("SELECT 1 FROM owners WHERE owner = :me")
+    at.do("INSERT OR REPLACE INTO owners VALUES (:me, :now + :alive, :alive)", alive=at.owner.alive)
     if not known:
         for page_id, (page, options) in at.owner.mine.items():
             at.do(_PAGE_AGAIN, *page)
@@ -44,14 +43,14 @@ def beat(at: Transaction) -> None:
 
 def forget(at: Transaction) -> None:
     """Removes processes that are gone, with what they watched and claimed; never this one, which lives."""
-    at.do("DELETE FROM owners WHERE alive_until <= ? AND owner <> ?", at.now, at.owner.name)
+    at.do("DELETE FROM owners WHERE alive_until <= :now AND owner <> :me")
     for statement in _FORGET:
         at.do(statement)
 
 
 def leave(at: Transaction) -> None:
     """Removes this process."""
-    at.do("DELETE FROM owners WHERE owner = ?", at.owner.name)
+    at.do("DELETE FROM owners WHERE owner = :me")
     forget(at)
 
 
@@ -82,7 +81,7 @@ def begin(
         _hasten(at, page_id, next_at)
     at.do("UPDATE pages SET seen = ? WHERE page_id = ?", at.number(), page_id)
     if not explicit:
-        at.then.append(lambda: at.owner.mine.update({page_id: (page, text)}))
+        at.owner.mine[page_id] = page, text
     return find(at, page_id)
 
 
@@ -115,7 +114,7 @@ def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:
     at.do("DELETE FROM watchers WHERE page_id = ? AND owner = ?", page_id, owner)
     forget(at)
     if not explicit:
-        at.then.append(lambda: at.owner.mine.pop(page_id, None))
+        at.owner.mine.pop(page_id, None)
     return find(at, page_id) is not None
 
 
@@ -138,7 +137,6 @@ def due(at: Transaction, limit: int, lease: float) -> list[StoredWatch]:
         """SELECT * FROM watched WHERE page_id IN (
             SELECT page_id FROM watches WHERE next_at <= :now AND (leased_by IS NULL OR lease_until <= :now)
             ORDER BY next_at, page_id LIMIT :most) ORDER BY next_at, page_id""",
-        now=at.now,
         most=limit,
     ).fetchall()
     at.do_each(
@@ -167,21 +165,20 @@ def reschedule(
     changed = at.do(
         """UPDATE watches SET next_at = iif(next_at < lease_until, min(next_at, :next_at), :next_at),
            wait = iif(next_at < lease_until, min(wait, :wait), :wait), failures = :failures,
-           state = ifnull(:state, state), leased_by = NULL WHERE page_id = :page_id AND leased_by = :owner""",
+           state = ifnull(:state, state), leased_by = NULL WHERE page_id = :page_id AND leased_by = :me""",
         next_at=next_at,
         wait=max(next_at - at.now, 0.0),
         failures=failures,
         state=None if state is None else options_text(state),
         page_id=page_id,
-        owner=at.owner.name,
     )
     return changed.rowcount > 0
 
 
 def release(at: Transaction, page_id: str) -> None:
     """Gives a claimed page back, as due as before."""
-    statement = f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = ? AND leased_by = ?"  # noqa: S608 - constant
-    at.do(statement, page_id, at.owner.name)
+    statement = f"UPDATE watches SET {_GIVEN_BACK} WHERE page_id = :page_id AND leased_by = :me"  # noqa: S608 - constant
+    at.do(statement, page_id=page_id)
 
 
 def _read(row: tuple[Any, ...]) -> StoredWatch:
