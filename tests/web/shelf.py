@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import to_thread
 
-from tests.web.fetch.servers import Ask, Page, Site, fetcher, site
+from tests.web.fetch.servers import ROOMY, Ask, Page, Site, fetcher, site
 from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
 from tidings.web.library import WebLibrary
@@ -157,7 +158,8 @@ async def shelf(
     async with AsyncExitStack() as stack:
         if here is None:
             here = await stack.enter_async_context(site(pages))
-        fetch = await stack.enter_async_context(fetcher(limits) if limits else fetcher())
+        settings = {name: options.pop(name) for name in ("cache_ttl", "pdf") if name in options}
+        fetch = await stack.enter_async_context(fetcher(replace(limits or ROOMY, **settings)))
         store = await stack.enter_async_context(Store(path, clock=clock, **room))
         library = WebLibrary(fetch, workers or InThread(), store, **options)
         await stack.enter_async_context(library)

@@ -418,7 +418,7 @@ async def test_bytes_that_the_caller_has_are_no_answer_for_who_fetches() -> None
 
 async def test_pdf_files_are_kept_as_bytes_where_they_are_not_to_be_read() -> None:
     body = b"%PDF-1.4 whatever"
-    async with shelf({"/": text(body, Content_Type="application/pdf")}, read_pdf=False) as here:
+    async with shelf({"/": text(body, Content_Type="application/pdf")}, pdf=False) as here:
         fetched = await here.library.fetch(here.site.url())
 
         assert fetched.entry.raw == body

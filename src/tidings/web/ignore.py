@@ -8,7 +8,7 @@ that a bad pattern does is to report a change too many.
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit import patterns
-from tidings._kit.patterns import BadPattern, Pattern, users_pattern
+from tidings._kit.patterns import BadPattern, users_pattern
 from tidings._kit.text import expanded, quoted
 from tidings.web.documents.model import LLMPacket, version_hash
 from tidings.web.extract.html.selectors import BadSelector, check_selector
@@ -78,24 +78,6 @@ class IgnoreRules:
         names = ("selectors", "patterns", "ready")
         return IgnoreRules(**{name: tuple(stored[name]) for name in names if name in stored} if stored else {})
 
-    def compiled(self) -> list[Pattern]:
-        """Returns all patterns, to be run with `timeout=`."""
-        ready = [pattern for name in self.ready for pattern in READY[name]]
-        return [*map(_ready, ready), *map(users_pattern, self.patterns)]
-
-
-def _beside(before: LLMPacket, after: LLMPacket) -> tuple[list[str], list[str]]:
-    """Returns the titles and facts of two versions that are compared. A page may count as modified once a day."""
-    names = {**before.get("facts", {}), **after.get("facts", {})} if "facts" in before and "facts" in after else {}
-
-    def of(packet: LLMPacket) -> list[str]:
-        facts = packet.get("facts", {})
-        values = (facts.get(name, "")[: 10 if name == "modified" else None] for name in names)
-        return [packet["metadata"].get("title", ""), *values]
-
-    # What was stored before there were facts has none to compare, and the title may have been found in another way.
-    return (of(before), of(after)) if "facts" in before else ([], [])
-
 
 def _in_order(text: str) -> str:
     """Returns a text with each run of list items that are only links sorted: teasers come in any order."""
@@ -106,6 +88,19 @@ def _in_order(text: str) -> str:
     return "\n".join(found)
 
 
+def _texts(packet: LLMPacket, names: Iterable[str] | None) -> list[str]:
+    """Returns what is compared: the content, the title and these facts. Without `names`, it is the content alone.
+
+    So it is with what was stored before there were facts: its title may have been found in another way.
+    """
+    if names is None:
+        return [packet["content"]]
+    facts = packet.get("facts", {})
+    # A page may count as modified once a day.
+    values = (facts.get(name, "")[: 10 if name == "modified" else None] for name in names)
+    return [packet["content"], packet["metadata"].get("title", ""), *values]
+
+
 def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> bool:
     """Returns whether two versions of a page are the same except for what is ignored.
 
@@ -113,7 +108,8 @@ def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRule
     """
     if version_hash(before.packet) == version_hash(after.packet):
         return True
-    patterns = ignore.compiled()
+    ready = [pattern for name in ignore.ready for pattern in READY[name]]
+    patterns = [*map(_ready, ready), *map(users_pattern, ignore.patterns)]
 
     def cleaned(text: str) -> str:
         for pattern in list(patterns):
@@ -129,6 +125,9 @@ def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRule
     def of_entry(entry: FeedEntry) -> str:
         return cleaned("\n".join((entry.title, entry.url, entry.updated_at or "", entry.summary)))
 
+    old, new = (each.packet.get("facts") for each in (before, after))
+    names = None if old is None else {} if new is None else {**old, **new}
+
     # Compared again without each pattern that proves too slow, so that both sides are cleaned alike.
     while True:
         used = len(patterns)
@@ -136,7 +135,7 @@ def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRule
             known = {entry.id: of_entry(entry) for entry in before.entries}
             same = all(known.get(entry.id) == of_entry(entry) for entry in after.entries)
         else:
-            same = cleaned(before.packet["content"]) == cleaned(after.packet["content"])
-            same = same and all(map(str.__eq__, *(map(cleaned, each) for each in _beside(before.packet, after.packet))))
+            pairs = zip(_texts(before.packet, names), _texts(after.packet, names), strict=True)
+            same = all(cleaned(one) == cleaned(other) for one, other in pairs)
         if len(patterns) == used:
             return same

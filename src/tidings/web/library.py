@@ -74,13 +74,11 @@ class WebLibrary:
     store: Store
     _: KW_ONLY
     renderer: Renders | None = None
-    cache_ttl: float = 300.0  # seconds for which a page is fresh, unless the caller sets them
-    read_pdf: bool = True  # otherwise the bytes of PDF files are kept
     on_change: OnChange = _ignore
     on_new_version: OnNewVersion | None = None  # called when `fetch` found another content than before
 
     def __post_init__(self) -> None:
-        self._fetching = Fetching(self.fetcher, self.workers, self.renderer, self.read_pdf)
+        self._fetching = Fetching(self.fetcher, self.workers, self.renderer)
         self._flights: SingleFlight[Fetched] = SingleFlight()
 
     async def __aenter__(self) -> Self:
@@ -113,7 +111,7 @@ class WebLibrary:
         return await self._fetching.listed(url, [page.url for page in pages], options)
 
     async def _cached(self, page: StoredPage, url: str, options: FetchOptions) -> Fetched | None:
-        ttl = self.cache_ttl if options.cache_ttl is None else options.cache_ttl
+        ttl = self.fetcher.limits.cache_ttl if options.cache_ttl is None else options.cache_ttl
         newest = await self._comparable(page, url, options)
         if newest is None or page.age(self.store.clock()) >= ttl or page.options.get(NO_STORE):
             return None

@@ -159,7 +159,6 @@ class Fetching:
     fetcher: Fetcher
     workers: ExtractionPool
     renderer: Renders | None = None
-    read_pdf: bool = True
 
     async def get(
         self,
@@ -233,7 +232,7 @@ class Fetching:
     async def _read(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted:
         if not body:
             return Extracted("empty", "none", empty="empty")
-        if not self.read_pdf and body.startswith(b"%PDF-"):
+        if not self.fetcher.limits.pdf and body.startswith(b"%PDF-"):
             return as_raw(body, content_type, url)
         try:
             return await self.workers.extract(body, content_type, url, options)

@@ -47,13 +47,12 @@ class WebWiring:
 async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[WebWiring]:
     """Runs the parts. `on_change` is called with the URIs of changed resources, and whether the list changed."""
     async with AsyncExitStack() as stack:
-        store = await stack.enter_async_context(
+        enter = stack.enter_async_context
+        store = await enter(
             Store(settings.store, ttl=settings.keep, max_entries=settings.max_entries, max_bytes=settings.max_store)
         )
-        fetcher = await stack.enter_async_context(
-            Fetcher(settings, secrets=_secrets(settings), proxy=proxy_of(settings))
-        )
-        workers = await stack.enter_async_context(
+        fetcher = await enter(Fetcher(settings, secrets=_secrets(settings), proxy=proxy_of(settings)))
+        workers = await enter(
             ExtractionPool(count=settings.workers, timeout=settings.read_timeout, memory=settings.read_memory)
         )
         renderer: Renders | None = None
@@ -63,22 +62,10 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
                 raise NoRenderer(f"Pages cannot be rendered without Playwright: {how}.", url="")
             from tidings.web.browser.render import Renderer  # noqa: PLC0415 - its package is only for rendering
 
-            renderer = await stack.enter_async_context(Renderer(fetcher))
-        library = await stack.enter_async_context(
-            WebLibrary(
-                fetcher,
-                workers,
-                store,
-                renderer=renderer,
-                cache_ttl=settings.cache_ttl,
-                read_pdf=settings.pdf,
-                on_change=on_change,
-            )
-        )
-        watcher = await stack.enter_async_context(
-            PageWatcher(library, limits=intervals(settings), most=settings.max_watches)
-        )
-        tasks = await stack.enter_async_context(anyio.create_task_group())
+            renderer = await enter(Renderer(fetcher))
+        library = await enter(WebLibrary(fetcher, workers, store, renderer=renderer, on_change=on_change))
+        watcher = await enter(PageWatcher(library, limits=intervals(settings), most=settings.max_watches))
+        tasks = await enter(anyio.create_task_group())
         tasks.start_soon(_prune, store, settings.keep, on_change)
         yield WebWiring(settings, store, library, watcher)
         tasks.cancel_scope.cancel()

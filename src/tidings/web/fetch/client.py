@@ -50,11 +50,6 @@ class HttpAnswer:
             async with aclosing(cast("AsyncGenerator[bytes]", aiter(stream))) as chunks:
                 async for chunk in chunks:
                     yield chunk
-        self._check_end()
-        self.complete = True
-
-    def _check_end(self) -> None:
-        """Has the connection closed if more came than the answer. Raises `BadAnswer`, unless no body was expected."""
         connection = getattr(getattr(self._response.stream, "_stream", None), "_connection", None)
         state: Any = getattr(connection, "_h11_state", None)  # None with HTTP/2, where answers cannot run together
         if state is not None and state.trailing_data[0]:
@@ -62,6 +57,7 @@ class HttpAnswer:
             if self.status not in (204, 304):
                 message = f"{self._url} sent more bytes than it announced; the fault is at the server"
                 raise BadAnswer(message, url=str(self._url))
+        self.complete = True
 
 
 class Client:
@@ -93,7 +89,9 @@ class Client:
         response: httpcore2.Response | None = None
         try:
             with _translated(url):
-                through = await self._through_proxy(url)
+                if self._has_proxy and ":" in url.host:
+                    raise AddressRefused("a proxy gets no addresses of IPv6, which it could read in another way")
+                through = await self._guard.vetted(url.host, url.port) if self._has_proxy else ()
                 sent = httpcore2.Request("POST" if body else "GET", where, headers=raw, content=body or None)
                 response = await self._pool.handle_async_request(sent)
             answer = HttpAnswer(url, response, through)
@@ -104,14 +102,6 @@ class Client:
                     await response.aclose()
                 if answer is None or not answer.complete:
                     await self._drop(where.origin)
-
-    async def _through_proxy(self, url: Url) -> Sequence[Address]:
-        """Returns the vetted addresses of a site that is reached through the proxy; nothing without a proxy."""
-        if not self._has_proxy:
-            return ()
-        if ":" in url.host:
-            raise AddressRefused("a proxy gets no addresses of IPv6, which it could read in another way")
-        return await self._guard.vetted(url.host, url.port)
 
     async def aclose(self) -> None:
         """Closes every connection."""

@@ -297,7 +297,7 @@ class Fetcher:
     authorities.
     """
 
-    limits: Settings = Settings()  # noqa: RUF009 - a frozen value
+    limits: Settings = Settings()  # noqa: RUF009 - a frozen value; of the whole server
     _: KW_ONLY
     secrets: Secrets | None = None
     proxy: Proxy | None = None
