@@ -11,9 +11,9 @@ import pytest
 
 from tests.cli.running import environment, line_of, started, tidings
 from tests.forking import PIPE, Forked
-from tests.inspector.recorded import Writer
+from tests.inspector.recorded import Writer, export_session
 from tidings.inspector.sessions.journal import Journal
-from tidings.inspector.sessions.saved import export_session, import_session
+from tidings.inspector.sessions.saved import import_session
 
 
 @pytest.fixture

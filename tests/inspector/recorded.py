@@ -1,10 +1,13 @@
 """Records for tests: of everything, and of anything."""
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
 
 from tidings.inspector.records import Record
+from tidings.inspector.sessions.saved import export_lines
 
 KINDS = (
     "server", "state", "hello", "list", "message", "exchange", "request", "progress", "task", "change",
@@ -62,3 +65,8 @@ class Writer:
         record = Record(seq, 1000.0 + seq if at is None else at, self.server, kind, data)
         self.records.append(record)
         return record
+
+
+def export_session(records: Iterable[Record], path: Path) -> None:
+    """Write a session to a file, as the page's export does."""
+    path.write_text("".join(f"{line}\n" for line in export_lines(records)), encoding="ascii")

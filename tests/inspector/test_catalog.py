@@ -302,7 +302,7 @@ def test_importing_twice_makes_no_duplicates_and_a_clash_is_numbered(catalog: Ca
     assert [entry.name for entry in first.added] == ["weather", "notes (2)"]
     assert "notes (2)" in [entry.name for entry in first.added]
     second = catalog.import_entries([WEATHER, NOTES])
-    assert (second.added, second.known) == ((), ("weather", "notes (2)"))
+    assert (second.added, second.known) == ([], ["weather", "notes (2)"])
     assert names(catalog) == ["notes", "weather", "notes (2)"]
 
 

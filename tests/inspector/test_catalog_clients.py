@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidings.inspector.catalog import Catalog, find_clients
-from tidings.inspector.catalog.clients import FoundClient
+from tidings.inspector.catalog.catalog import FoundClient
 
 DESKTOP = {"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"]}}}
 

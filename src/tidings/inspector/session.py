@@ -1,18 +1,10 @@
 """`Session`: several servers, inspected together. The command line, the terminal app and the page are built on it.
 
-    async with Session(journal=path) as session:        # or without a journal
-        server = await session.add(entry)               # of the catalog; connects in the background
-        session.servers[name], session.view             # `InspectedServer`s; the `SessionView`
-        unlisten = session.listen(callback)             # callback(record): synchronous, each record once, in order
-        session.since(seq)                              # the records since; None: too long ago, read the view again
-        await session.remove(name)
+Everything runs on one event loop, and passes `record`: it numbers the record, folds it into the view, gives it to the
+journal, and calls the listeners. A listener must be quick: to draw, it schedules a redraw.
 
-Everything runs on one event loop. Everything that happens passes `record`: it numbers the record, folds it into the
-view, gives it to the journal, and calls the listeners. A listener must be quick: to draw, it schedules a redraw.
-
-`SessionServers` are the servers of a session together with the catalog that stores them. The page and the terminal app
-use it to add, change, clone, remove and import servers. Failures are `CatalogError`s or `BadTarget`s with messages for
-people. Files are read and written in a thread.
+`SessionServers` are the servers of a session together with the catalog that stores them. Failures are `CatalogError`s
+or `BadTarget`s with messages for people. Files are read and written in a thread.
 """
 
 import asyncio
@@ -29,8 +21,7 @@ from tidings._kit.bounded_json import as_size
 from tidings._kit.process import signal_group
 from tidings._kit.suggest import did_you_mean
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
-from tidings.inspector.catalog.catalog import ImportedServers, free_name, resolve
-from tidings.inspector.catalog.clients import FoundClient, find_clients
+from tidings.inspector.catalog.catalog import FoundClient, ImportedServers, find_clients, free_name, resolve
 from tidings.inspector.catalog.entry import keep_secrets
 from tidings.inspector.records import NOT_STORED, Record, SessionLimits
 from tidings.inspector.server import ConnectionSpec, InspectedServer
@@ -62,20 +53,13 @@ class Session:
         environ: Mapping[str, str] | None = None,
         clock: Clock = time.time,
     ) -> None:
-        """Makes a session without servers.
-
-        Args:
-            journal: The file that stores the records, or a `Journal`; None stores nothing.
-            limits: How much is kept in memory.
-            environ: The variables for `${NAME}` in entries: pass `os.environ`.
-            clock: Returns the current time.
-        """
+        """Makes a session without servers. Without a journal, or its path, nothing is stored."""
         self.limits = limits or SessionLimits()
         self.clock = clock
         self.view = SessionView(self.limits, clock)  #: Everything that is known about all servers: read only.
         self.servers: dict[str, InspectedServer] = {}
         self.journal = Journal(journal) if isinstance(journal, str | Path) else journal
-        self.environ = environ or {}
+        self.environ = environ or {}  #: The variables for `${NAME}` in entries.
         self._open: set[str] = set()
         self._seq = 0
         self._recent: Ring[Record] = Ring(self.limits.records, self.limits.recent_bytes)
@@ -143,7 +127,7 @@ class Session:
         fold_session(self.view, record)
         self._recent.append(record, record.seq, as_size(data.get("size" if "size" in data else "result_size")))
         missed = 0 if self.journal is None or kind == NOT_STORED else self.journal.put(record)
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             try:
                 listener(record)
             except Exception:
@@ -154,12 +138,8 @@ class Session:
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Calls `listener` with each record from now on, until the returned function is called."""
-        self._listeners = [*self._listeners, listener]  # A new list: the old one may be in use.
-
-        def unlisten() -> None:
-            self._listeners = [each for each in self._listeners if each is not listener]
-
-        return unlisten
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def since(self, seq: int) -> list[Record] | None:
         """Returns the records after this number, in time proportional to their number; None if some are gone."""
@@ -197,9 +177,9 @@ class SessionServers:
         """The catalog, if it can be changed."""
         return None if self.catalog is None or self.catalog.read_only else self.catalog
 
-    def in_catalog(self, entry: ServerEntry) -> bool:
-        """Returns whether the catalog stores this entry, which was returned by a method of this class."""
-        return self._given.get(entry.name) is not entry
+    def _storing(self, entry: ServerEntry) -> Catalog | None:
+        """Returns the catalog if it stores this entry, which was returned by a method of this class."""
+        return None if self._given.get(entry.name) is entry else self.catalog
 
     async def begin(self, given: Sequence[ServerEntry], *, connect: bool = True) -> None:
         """Adds the servers of the command line and of the catalog. The latter connect if their entry says so."""
@@ -256,9 +236,9 @@ class SessionServers:
 
     async def change(self, name: str, edited: ServerEntry) -> ServerEntry:
         """Replaces a server's entry, in the session too. Masked secrets stay. Raises `CatalogError` if it cannot."""
-        known, catalog = await self.find(name), self.catalog
+        known = await self.find(name)
         after = keep_secrets(edited, known)
-        if catalog is not None and self.in_catalog(known):
+        if (catalog := self._storing(known)) is not None:
             after = await asyncio.to_thread(catalog.edit, known, after)
         else:
             if after.name != name and after.name in self.session.servers:
@@ -277,7 +257,7 @@ class SessionServers:
 
     async def remove(self, name: str) -> None:
         """Removes a server from the session and the catalog. Raises `CatalogError` if that is not possible."""
-        if self.catalog is not None and self.in_catalog(await self.find(name)):
+        if self.catalog is not None and self._storing(await self.find(name)) is not None:
             await asyncio.to_thread(self.catalog.remove, name)
         self._given.pop(name, None)
         if name in self.session.servers:
@@ -285,9 +265,9 @@ class SessionServers:
 
     async def clone(self, name: str, called: str = "") -> ServerEntry:
         """Adds a copy of a server. Raises `CatalogError` if that is not possible."""
-        known, catalog = await self.find(name), self.catalog
+        known = await self.find(name)
         copy = replace(known, name=called or f"{name} copy")
-        if catalog is None or not self.in_catalog(known):
+        if (catalog := self._storing(known)) is None:
             return await self._open(copy, connect=False, given=True)
         copy = await asyncio.to_thread(catalog.add, copy, rename=not called, after=name)
         return await self._open(copy, connect=False)
@@ -299,7 +279,6 @@ class SessionServers:
     async def take(self, entries: Sequence[ServerEntry]) -> ImportedServers:
         """Adds servers of another program without connecting to them. Raises `CatalogError` if they cannot be kept."""
         if (catalog := self.writable) is None:
-            return ImportedServers(tuple([await self._open(each, connect=False, given=True) for each in entries]))
-        imported = await asyncio.to_thread(catalog.import_entries, entries)
-        added = [await self._open(each, connect=False) for each in imported.added]
-        return replace(imported, added=tuple(added))
+            return ImportedServers([await self._open(each, connect=False, given=True) for each in entries], [])
+        added, known = await asyncio.to_thread(catalog.import_entries, entries)
+        return ImportedServers([await self._open(each, connect=False) for each in added], known)

@@ -126,7 +126,7 @@ def test_a_browser_is_opened_only_where_there_is_a_screen() -> None:
 async def test_a_page_that_was_not_built_says_how_to_build_it(tmp_path: Path) -> None:
     from starlette.requests import Request
 
-    response = await Assets(tmp_path).page(Request({"type": "http", "headers": []}))
+    response = await Assets(tmp_path).serve(Request({"type": "http", "headers": []}))
     assert response.status_code == 503
     assert b"make ui" in response.body
 
@@ -140,12 +140,12 @@ async def test_the_built_page_is_sent_as_the_browser_likes_it(tmp_path: Path) ->
         (tmp_path / name).write_bytes(body)
     assets = Assets(tmp_path)
     scope = {"type": "http", "headers": [(b"accept-encoding", b"gzip, br")], "path_params": {"name": "a-1.js"}}
-    response = await assets.asset(Request(scope))
+    response = await assets.serve(Request(scope))
     assert response.body == b"small"
     assert response.headers["content-encoding"] == "br"
     assert response.headers["content-type"].startswith("text/javascript")
     assert "immutable" in response.headers["cache-control"]
-    page = await assets.page(Request({"type": "http", "headers": []}))
+    page = await assets.serve(Request({"type": "http", "headers": []}))
     assert page.body == b"page"
     assert page.headers["cache-control"] == "no-cache"
 

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given, settings
 
-from tests.inspector.recorded import Writer, sessions
+from tests.inspector.recorded import Writer, export_session, sessions
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.journal import Journal
 from tidings.inspector.sessions.saved import (
     NotASession,
     export_lines,
-    export_session,
     import_lines,
     import_session,
     load_session,
@@ -74,11 +73,3 @@ def test_what_is_no_session_is_refused(lines: list[str], reason: str, tmp_path: 
     path.write_text("\n".join(lines))
     with pytest.raises(NotASession, match=reason):
         import_session(path)
-
-
-def test_an_exported_session_is_for_its_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    writer = Writer()
-    writer("log", data="x")
-    assert export_session(writer.records, path) == 1
-    assert path.stat().st_mode & 0o777 == 0o600

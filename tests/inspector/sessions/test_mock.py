@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.client.ways import environment
-from tests.inspector.recorded import Writer
+from tests.inspector.recorded import Writer, export_session
 from tests.inspector.watching import watched
 from tests.server.serving import ROOT, serving
 from tidings.inspector.http.api.saved_sessions import compare_sessions
 from tidings.inspector.records import Record
 from tidings.inspector.sessions.mock import Mock, Recording, asgi
-from tidings.inspector.sessions.saved import export_session
 from tidings.inspector.view.fold import replay
 
 pytestmark = pytest.mark.anyio

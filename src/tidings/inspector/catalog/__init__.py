@@ -8,8 +8,7 @@ The file is `{"mcpServers": {name: entry}}` (see `entry`), readable for its owne
 other programs: any file with `mcpServers` or `servers` in it can be read as a catalog. Nothing here imports the SDK.
 """
 
-from tidings.inspector.catalog.catalog import Catalog, exported, resolve
-from tidings.inspector.catalog.clients import find_clients
+from tidings.inspector.catalog.catalog import Catalog, exported, find_clients, resolve
 from tidings.inspector.catalog.entry import LOG_LEVELS, CatalogError, ServerEntry, user_catalog
 
 __all__ = [

@@ -5,6 +5,18 @@ Several programs can use it at once. Entries that are not understood are kept, a
 An export is `mcpServers` JSON for other programs. It is made to be passed on, so secrets are masked in it.
 
 `resolve` finds the server that a user's words mean: a name in the catalog, a server of a file, a URL, or a command.
+
+`find_clients` finds the servers that other programs on this machine know:
+
+| program | files | section |
+|---|---|---|
+| Claude Desktop | `claude_desktop_config.json` in its folder | `mcpServers` |
+| Claude Code | `~/.claude.json`, also for each project; `.mcp.json` in the project | `mcpServers` |
+| VS Code | `mcp.json` of the user; `.vscode/mcp.json` in the project | `servers`, with `inputs` |
+| Cursor | `~/.cursor/mcp.json`; `.cursor/mcp.json` in the project | `mcpServers` |
+
+Placeholders that only the program itself understands are replaced: `${workspaceFolder}` by the folder,
+`${input:api-key}` by the variable `${API_KEY}`. A file that cannot be read is reported and hides no other.
 """
 
 import os
@@ -12,13 +24,15 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path, PurePath
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tidings._kit import python_file
+from tidings._kit.bounded_json import as_dict, as_dict_or_none
+from tidings._kit.files import settings_folder
 from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import listed
 from tidings.client.masking import shown_url
@@ -27,8 +41,10 @@ from tidings.inspector.catalog.entry import (
     CatalogError,
     ServerEntry,
     change,
+    map_texts,
     read,
     section_of,
+    variable_name,
 )
 
 T = TypeVar("T")
@@ -40,12 +56,11 @@ def exported(entries: Iterable[ServerEntry]) -> dict[str, Any]:
     return {"mcpServers": {entry.name: entry.shown() for entry in entries}}
 
 
-@dataclass(frozen=True)
-class ImportedServers:
+class ImportedServers(NamedTuple):
     """The outcome of an import."""
 
-    added: tuple[ServerEntry, ...] = ()
-    known: tuple[str, ...] = ()  # The names of those that were there already.
+    added: list[ServerEntry]
+    known: list[str]  # The names of those that were there already.
 
 
 class Catalog:
@@ -57,7 +72,7 @@ class Catalog:
 
     def listing(self) -> tuple[list[ServerEntry], list[str]]:
         """Returns the servers in their order, and the reasons why others are not listed."""
-        return ServerEntry.read_all(section_of(self.path, read(self.path).document), str(self.path))
+        return ServerEntry.read_all(section_of(self.path, read(self.path)[0]), str(self.path))
 
     def entries(self) -> list[ServerEntry]:
         return self.listing()[0]
@@ -106,17 +121,16 @@ class Catalog:
         given = [self._checked(entry) for entry in entries]
 
         def edit(servers: dict[str, Any]) -> ImportedServers:
-            added: list[ServerEntry] = []
-            known: list[str] = []
+            imported = ImportedServers([], [])
             for entry in given:
                 if (same := _same(entry, servers)) is not None:
-                    known.append(same)
+                    imported.known.append(same)
                     continue
-                added.append(replace(entry, name=free_name(entry.name, servers)))
-                servers[added[-1].name] = entry.raw()
-            return ImportedServers(tuple(added), tuple(known))
+                imported.added.append(replace(entry, name=free_name(entry.name, servers)))
+                servers[imported.added[-1].name] = entry.raw()
+            return imported
 
-        return self._change(edit) if given else ImportedServers()
+        return self._change(edit) if given else ImportedServers([], [])
 
     def _checked(self, entry: ServerEntry) -> ServerEntry:
         try:
@@ -163,15 +177,11 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 def _same(entry: ServerEntry, servers: Mapping[str, Any]) -> str | None:
     """Returns the name under which the same server exists already: its own, or with a number."""
     identity = attrgetter("command", "args", "url", "env", "cwd", "headers")
-    for name, raw in servers.items():
-        numbered = _NUMBERED.fullmatch(name)
-        if name == entry.name or (numbered and numbered["base"] == entry.name):
-            try:
-                there = ServerEntry.from_raw(name, raw)
-            except BadTarget:
-                continue
-            if identity(there) == identity(entry):
-                return name
+    for there in ServerEntry.read_all(servers, "")[0]:
+        numbered = _NUMBERED.fullmatch(there.name)
+        is_called_so = there.name == entry.name or (numbered and numbered["base"] == entry.name)
+        if is_called_so and identity(there) == identity(entry):
+            return there.name
     return None
 
 
@@ -202,12 +212,10 @@ def resolve(text: str | Sequence[str], catalog: Catalog | None = None) -> Server
         entries = catalog.entries() if catalog else []
     except CatalogError as error:
         entries, trouble = [], f" The catalog cannot be used: {error}"
-    for entry in entries:
-        if entry.name == text:
-            return entry
     alike = [entry for entry in entries if entry.name.casefold() == text.casefold()]
-    if len(alike) == 1:
-        return alike[0]
+    same = [entry for entry in alike if entry.name == text] or alike
+    if len(same) == 1:
+        return same[0]
     return _address(text) or _from_words(text, [entry.name for entry in entries], trouble)
 
 
@@ -234,14 +242,14 @@ def _in_file(path: Path, name: str | None) -> ServerEntry:
         raise BadTarget(str(error)) from None
     by_name = {entry.name: entry for entry in entries}
     servers = f"Its servers: {listed(by_name, None, none='none')}."
+    if len(by_name) == 1 and not name:
+        name = entries[0].name
     if name:
         if name in by_name:
             return by_name[name]
-        if wrong := next((words for words in problems if repr(name) in words), None):
-            raise BadTarget(wrong)
-        raise BadTarget(f"{path} has no server called {name!r}.{did_you_mean(name, by_name, show=str)} {servers}")
-    if len(by_name) == 1:
-        return entries[0]
+        wrong = next((words for words in problems if repr(name) in words), "")
+        missing = f"{path} has no server called {name!r}.{did_you_mean(name, by_name, show=str)} {servers}"
+        raise BadTarget(wrong or missing)
     if not by_name:
         raise BadTarget(f"{path} has no server in it. {' '.join(problems)}".strip())
     example = f"{path}#{entries[0].name}"
@@ -270,25 +278,17 @@ def _command(words: list[str]) -> ServerEntry:
         if not path.is_file():
             raise BadTarget(f"There is no file {path}. Check the path.")
         args = (python_file.__file__, str(path), found["name"] or "", *words[1:])
-        return ServerEntry(path.stem, command=_python_for(path), args=args, literal=True)
-    return ServerEntry(_program(words), command=words[0], args=tuple(words[1:]), literal=True)
-
-
-def _python_for(file: Path) -> str:
-    """Returns the Python for a file: of the active environment, or of one beside the file; otherwise this one."""
-    program = "Scripts/python.exe" if os.name == "nt" else "bin/python"
-    environments = [Path(os.environ["VIRTUAL_ENV"])] if os.environ.get("VIRTUAL_ENV") else []
-    environments += [folder / ".venv" for folder in file.parents]
-    return next((str(each / program) for each in environments if (each / program).exists()), sys.executable)
-
-
-def _program(words: list[str]) -> str:
-    """Returns a name for a command: the program that is run, not the one that runs it."""
-    for word in words:
-        base = _base(word)
-        if base and not is_runner(word) and not word.startswith("-") and not re.fullmatch(r"\d[\d.]*", base):
-            return base
-    return PurePath(words[0]).name or words[0]
+        # The Python of the active environment, or of one beside the file; otherwise this one.
+        environments = [Path(os.environ["VIRTUAL_ENV"])] if os.environ.get("VIRTUAL_ENV") else []
+        environments += [folder / ".venv" for folder in path.parents]
+        programs = (each / ("Scripts/python.exe" if os.name == "nt" else "bin/python") for each in environments)
+        python = next((str(each) for each in programs if each.exists()), sys.executable)
+        return ServerEntry(path.stem, command=python, args=args, literal=True)
+    # The name is that of the program that is run, not of the one that runs it.
+    bases = ((_base(word), word) for word in words if not is_runner(word) and not word.startswith("-"))
+    names = (base for base, _ in bases if base and not re.fullmatch(r"\d[\d.]*", base))
+    name = next(names, PurePath(words[0]).name or words[0])
+    return ServerEntry(name, command=words[0], args=tuple(words[1:]), literal=True)
 
 
 def _base(word: str) -> str:
@@ -309,3 +309,82 @@ def command_length(words: Sequence[str]) -> int:
         place += 2 if words[place] in _WITH_VALUE else 1
     is_module = "-m" in words[:place] and any(_base(word).startswith("python") for word in words[:place])
     return min(place if is_module else place + 1, len(words))
+
+
+_INPUT: Final = re.compile(r"\$\{(?P<kind>input|workspaceFolder|userHome|pathSeparator|/)(?::(?P<name>[^}]*))?\}")
+_MOST_PARENTS: Final = 40
+_VS_CODES: Final = {"Code": "VS Code", "Code - Insiders": "VS Code Insiders", "VSCodium": "VSCodium"}
+_PROJECT_FILES: Final = (
+    ("Claude Code", Path(".mcp.json")),
+    ("VS Code", Path(".vscode", "mcp.json")),
+    ("Cursor", Path(".cursor", "mcp.json")),
+)
+
+
+@dataclass(frozen=True)
+class FoundClient:
+    """A file of a program's servers; for Claude Code's own file, also one for each project in it."""
+
+    client: str  # The name of the program, for example `VS Code`.
+    path: Path
+    servers: tuple[ServerEntry, ...] = ()
+    problem: str | None = None  # The reason why nothing, or not everything, could be read.
+    project: Path | None = None  # The folder that the servers are meant for; None: all.
+
+
+def find_clients(home: Path, cwd: Path, platform: str, environ: Mapping[str, str]) -> list[FoundClient]:
+    """Returns the files of AI clients, the project's in `cwd` and above, that have a server or a problem."""
+    found: list[FoundClient] = []
+    for place in _places(home, cwd, platform, environ):
+        try:
+            document, *_ = read(place.path)
+        except CatalogError as error:
+            found.append(replace(place, problem=str(error)))
+            continue
+        found.append(_with_servers(place, document, home))
+        projects = as_dict(document.get("projects")) if place.client == "Claude Code" else {}
+        for folder, facts in projects.items():
+            if (section := as_dict_or_none(facts)) is not None:
+                found.append(_with_servers(replace(place, project=Path(folder)), section, home))
+    return [each for each in found if each.servers or each.problem]
+
+
+def _places(home: Path, cwd: Path, platform: str, environ: Mapping[str, str]) -> Iterator[FoundClient]:
+    settings = settings_folder(environ, platform, home)
+    yield FoundClient("Claude Desktop", settings / "Claude" / "claude_desktop_config.json")
+    yield FoundClient("Claude Code", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json")
+    for folder, name in _VS_CODES.items():
+        yield FoundClient(name, settings / folder / "User" / "mcp.json")
+    yield FoundClient("Cursor", home / ".cursor" / "mcp.json")
+    for client, file in _PROJECT_FILES:
+        for folder in (cwd, *list(cwd.parents)[:_MOST_PARENTS]):
+            if folder != home and _exists(folder / file):
+                yield FoundClient(client, folder / file, project=folder)
+                break
+
+
+def _exists(path: Path) -> bool:
+    try:
+        os.lstat(path)
+    except OSError as error:  # What cannot be looked at exists, and is worth reporting.
+        return not isinstance(error, FileNotFoundError | NotADirectoryError)
+    return True
+
+
+def _with_servers(place: FoundClient, document: dict[str, Any], home: Path) -> FoundClient:
+    def fill(found: re.Match[str]) -> str:
+        """Returns the value of a placeholder that only the program itself understands."""
+        if found["kind"] == "input":
+            return f"${{{variable_name(found['name'] or 'input')}}}"
+        folder = found[0] if place.project is None else str(place.project)
+        return {"userHome": str(home), "workspaceFolder": folder}.get(found["kind"], "/")
+
+    try:
+        section = map_texts(section_of(place.path, document), lambda text: _INPUT.sub(fill, text), 5)
+    except CatalogError as error:
+        return replace(place, problem=str(error))
+    entries, problems = ServerEntry.read_all(section, str(place.path))
+    if place.project is not None:
+        cwd = str(place.project)
+        entries = [replace(each, cwd=cwd) if each.is_command and each.cwd is None else each for each in entries]
+    return replace(place, servers=tuple(entries), problem=" ".join(problems) or None)

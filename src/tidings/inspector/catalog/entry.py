@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
 from tidings._kit import files
@@ -40,22 +40,17 @@ class CatalogError(ValueError):
     """A catalog cannot be read or changed. The message names the file, the reason and the remedy."""
 
 
-class CatalogFile(NamedTuple):
-    """A file that was read. One that does not exist has an empty object and no state."""
+def read(path: Path) -> tuple[dict[str, Any], os.stat_result | None, bool]:
+    """Returns the object in the file, the file's state if it exists, and whether it is plain JSON without comments.
 
-    document: dict[str, Any]
-    state: os.stat_result | None
-    is_plain: bool  # It is plain JSON, without comments.
-
-
-def read(path: Path) -> CatalogFile:
-    """Reads the object in the file. Raises `CatalogError` if it cannot be read."""
+    Raises `CatalogError` if it cannot be read.
+    """
     try:
         data, state = files.read_file(path, LARGEST)
         text = data.decode("utf-8-sig")
         parsed: tuple[Any, bool] = parse_with_comments(text) if text.strip() else ({}, True)
     except FileNotFoundError:
-        return CatalogFile({}, None, True)
+        return {}, None, True
     except (IsADirectoryError, files.NotAFile) as error:
         kind = "a folder" if isinstance(error, IsADirectoryError) else "not a file"
         raise CatalogError(f"{path} is {kind}. Give the path of a JSON file.") from None
@@ -70,7 +65,7 @@ def read(path: Path) -> CatalogFile:
     document, is_plain = parsed
     if not isinstance(document, dict):
         raise CatalogError(f'{path} must contain an object, as in {{"mcpServers": {{}}}}.')
-    return CatalogFile(cast("dict[str, Any]", document), state, is_plain)
+    return cast("dict[str, Any]", document), state, is_plain
 
 
 def change(path: Path, edit: Callable[[dict[str, Any]], T]) -> T:
@@ -167,13 +162,8 @@ def _own_settings(where: str, own: Any) -> dict[str, Any]:
     for key, seconds in as_dict(timeouts).items():
         need(key in _TIMEOUTS, f".timeouts.{key}", f"one of {', '.join(_TIMEOUTS)}")
         need(is_number(seconds) and 0 < seconds < 1e9, f".timeouts.{key}", "a number of seconds above 0")
-    return {
-        "era": era,
-        "log_level": level,
-        "auto_connect": connects,
-        "roots": tuple(as_texts(roots)),
-        "timeouts": as_dict(timeouts),
-    }
+    own_lists = {"roots": tuple(as_texts(roots)), "timeouts": as_dict(timeouts)}
+    return {"era": era, "log_level": level, "auto_connect": connects, **own_lists}
 
 
 def variable_is_secret(name: str, value: str) -> bool:
@@ -254,8 +244,7 @@ class ServerEntry:
     @classmethod
     def read_all(cls, section: Mapping[str, Any], source: str) -> tuple[list["ServerEntry"], list[str]]:
         """Returns the servers in a section of a file in their order, and the reasons why others are not valid."""
-        entries: list[ServerEntry] = []
-        problems: list[str] = []
+        entries, problems = list[ServerEntry](), list[str]()
         for name, raw in section.items():
             try:
                 entries.append(cls.from_raw(name, raw, source=source))
@@ -349,13 +338,11 @@ def keep_secrets(edited: ServerEntry, original: ServerEntry) -> ServerEntry:
 
 
 def _destination(entry: ServerEntry) -> tuple[str | None, ...]:
-    if entry.url is None:
-        return (entry.command,)
     try:
-        parts = urlsplit(entry.url)
+        parts = urlsplit(entry.url or "")
     except ValueError:
         return (entry.url,)
-    return parts.scheme.lower(), parts.netloc.rpartition("@")[2].lower()
+    return entry.command, parts.scheme.lower(), parts.netloc.rpartition("@")[2].lower()
 
 
 def _where(name: str, source: str) -> str:

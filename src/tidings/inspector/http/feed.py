@@ -57,10 +57,6 @@ class _ServerNotes:
     level: str | None = None  # The log level that was set last.
     states: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=2_000))
 
-    @classmethod
-    def of(cls, view: ServerView, seq: int) -> "_ServerNotes":
-        return cls(seq, uris=dict.fromkeys(view.subscriptions, seq))
-
     def note(self, view: ServerView, record: Record) -> None:
         """Notes a record that was just folded into the view."""
         for part in PARTS.get(record.kind, ()):
@@ -96,7 +92,7 @@ class PageFeed:
         self._rows: deque[tuple[int, Row]] = deque(maxlen=MOST_KEPT)
         self._total = 0
         self._lost = self.seq  # The newest record whose row is not kept any more.
-        self._servers = {name: _ServerNotes.of(view, self.seq) for name, view in session.view.servers.items()}
+        self._servers = {name: self._notes(view) for name, view in session.view.servers.items()}
         self._removed: dict[str, int] = {}
         self._stale: dict[str, int] = {}
         self._readers: set[asyncio.Event] = set()
@@ -105,6 +101,9 @@ class PageFeed:
     @property
     def seq(self) -> int:
         return self._session.view.seq
+
+    def _notes(self, view: ServerView) -> _ServerNotes:
+        return _ServerNotes(self.seq, uris=dict.fromkeys(view.subscriptions, self.seq))
 
     def knows(self, seq: int) -> bool:
         """Returns whether all rows since this record are still kept."""
@@ -168,7 +167,7 @@ class PageFeed:
             return
         server = self._servers.get(record.server)
         if server is None:
-            server = self._servers[record.server] = _ServerNotes.of(view, self.seq)
+            server = self._servers[record.server] = self._notes(view)
             self._removed.pop(record.server, None)
         server.note(view, record)
         if (row := row_of_record(record, view)) is not None:
@@ -187,7 +186,7 @@ class PageFeed:
     def facts(self, view: ServerView, *, is_kept: bool = False) -> Facts:
         """Returns all facts of a server of the running session, or of a kept one."""
         notes = None if is_kept else self._servers.get(view.name)
-        return self._facts_since(view, notes or _ServerNotes.of(view, self.seq), -1)
+        return self._facts_since(view, notes or self._notes(view), -1)
 
     def _facts_since(self, view: ServerView, server: _ServerNotes, after: int) -> Facts:
         """Returns the parts of a server's facts that changed after a record; all of them after -1."""
@@ -211,12 +210,12 @@ class PageFeed:
             seconds = list(view.pace)[0 if after < 0 else -3 :]
             oldest = self._session.clock() - PACE_SECONDS
             facts["pace"] = [[at, *(counts[kind] for kind in _PACES)] for at, counts in seconds if at >= oldest]
+        subscriptions = view.subscriptions
         if after < 0 or server.replaced > after:
-            facts["subscriptions"] = {uri: subscription_of(each) for uri, each in view.subscriptions.items()}
+            facts |= {"subscriptions": {uri: subscription_of(each) for uri, each in subscriptions.items()}}
             facts["all_subscriptions"] = True
         elif changed("subscriptions"):
             newest = takewhile(lambda uri: server.uris[uri] > after, reversed(server.uris))
-            subscriptions = view.subscriptions
             facts["subscriptions"] = {
                 uri: subscription_of(subscriptions[uri]) for uri in newest if uri in subscriptions
             }
@@ -235,30 +234,25 @@ class FeedResponse(Response):
         *,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        super().__init__()
-        self._feed = feed
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(headers=headers, media_type="text/event-stream")
+        self._feed, self._after, self._stopping, self._patience = feed, after, stopping, patience
         self._others: deque[asyncio.Event] = deque() if others is None else others
-        self._after = after
-        self._stopping = stopping
-        self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),
-        ]
+        headers = [each for each in self.raw_headers if each[0] != b"content-length"]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         rest = asyncio.Event()
         self._others.append(rest)
         while len(self._others) > MOST_STREAMS:
             self._others.popleft().set()
-        tasks: set[asyncio.Task[object]] = {
-            asyncio.create_task(self._send_batches(send)),
-            asyncio.create_task(_disconnected(receive)),
-            asyncio.create_task(self._stopping.wait()),
-            asyncio.create_task(rest.wait()),
-        }
+
+        async def disconnected() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        ends_with = self._send_batches(send), disconnected(), self._stopping.wait(), rest.wait()
+        tasks: set[asyncio.Task[object]] = {asyncio.create_task(each) for each in ends_with}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -296,8 +290,3 @@ class FeedResponse(Response):
                 if (batch := self._feed.batch(reader)) is not None:
                     await write(f"id: {batch['to']}\nevent: batch\ndata: {dumps(batch)}\n\n")
                 await asyncio.sleep(max(0.0, FRAME_SECONDS - (loop.time() - began)))
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -64,24 +64,20 @@ class Assets:
         self._files: dict[str, dict[str, bytes]] = {}  # The bytes of each file in each encoding.
         self._built_at: int | None = None
 
-    async def page(self, request: Request) -> Response:
-        missing = PlainTextResponse(_NOT_BUILT, 503, headers={"cache-control": "no-store"})
-        return self._response(request, "index.html", "no-cache") or missing
-
-    async def asset(self, request: Request) -> Response:
-        missing = PlainTextResponse("There is no such file. Load the page again.\n", 404)
-        name = f"assets/{request.path_params['name']}"
-        return self._response(request, name, "public, max-age=31536000, immutable") or missing
-
-    def _response(self, request: Request, name: str, keep: str) -> Response | None:
-        if (encoded := self._load().get(name)) is None:
-            return None
-        headers = {"cache-control": keep, "vary": "accept-encoding"}
+    async def serve(self, request: Request) -> Response:
+        """Answers with the page, or with the asset that the path names."""
+        asset = request.path_params.get("name")
+        encoded = self._load().get("index.html" if asset is None else f"assets/{asset}")
+        if encoded is None and asset is None:
+            return PlainTextResponse(_NOT_BUILT, 503, headers={"cache-control": "no-store"})
+        if encoded is None:
+            return PlainTextResponse("There is no such file. Load the page again.\n", 404)
+        keep = "no-cache" if asset is None else "public, max-age=31536000, immutable"
         accepted = {each.partition(";")[0].strip() for each in request.headers.get("accept-encoding", "").split(",")}
         encoding = next(each for each in encoded if each in accepted or not each)
-        if encoding:
-            headers["content-encoding"] = encoding
-        return Response(encoded[encoding], headers=headers, media_type=_KINDS[Path(name).suffix])
+        headers = {"cache-control": keep, "vary": "accept-encoding"}
+        headers |= {"content-encoding": encoding} if encoding else {}
+        return Response(encoded[encoding], headers=headers, media_type=_KINDS[Path(asset or "index.html").suffix])
 
     def _load(self) -> dict[str, dict[str, bytes]]:
         try:
@@ -118,26 +114,20 @@ _DOTS: Final = (".\0", "..\0")
 
 def make_app(inspector: Inspector, *, host: str = "127.0.0.1") -> ASGIApp:
     """Returns the ASGI app of an inspector that listens at `host`."""
-    files = Assets()
-    routes: list[BaseRoute] = [*API, Route("/", files.page), Route("/assets/{name}", files.asset)]
+    files = Assets().serve
+    routes: list[BaseRoute] = [*API, Route("/", files), Route("/assets/{name}", files)]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.state.inspector = inspector
+    gate = Gate(app, inspector.key, host=host)
+
     # Outermost, so that the gate judges the path that is routed, not another spelling of it.
-    return _by_segments(Gate(app, inspector.key, host=host))
-
-
-def _by_segments(app: ASGIApp) -> ASGIApp:
-    """Returns the app for paths in which a name may contain a slash, or be `..`.
-
-    A quoted slash does not divide a name. The NUL after a name of dots keeps browsers from removing it.
-    """
-
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        # A quoted slash does not divide a name. The NUL after a name of dots keeps browsers from removing it.
         raw: bytes | None = scope.get("raw_path")
         if raw is not None and (b"%2f" in raw.lower() or b"%00" in raw):
             parts = [unquote(part).replace("/", SLASH) for part in raw.decode("latin-1").split("/")]
             scope = {**scope, "path": "/".join(part[:-1] if part in _DOTS else part for part in parts)}
-        await app(scope, receive, send)
+        await gate(scope, receive, send)
 
     return routed
 

@@ -59,7 +59,17 @@ class Recording:
         self.contents: dict[str, list[Any]] = {}  # The last content of each resource.
         # For each method: the parameters of each recorded request, and its answers in order.
         self._answers: dict[str, dict[str, tuple[dict[str, Any], deque[Any]]]] = {method: {} for method in _ANSWERED}
-        self._read([record for record in kept if record.server == self.server and record.kind != "server"])
+        requests: dict[str, dict[str, Any]] = {}
+        for record in kept:
+            if record.server != self.server or record.kind == "server":
+                continue
+            fold(self.view, record)
+            if record.kind == "request":
+                request = requests.setdefault(str(record.data.get("id")), {})
+                request |= record.data
+                self._request(request)
+            elif record.kind == "content":
+                self._content(record.data)
 
     def answer(self, method: str, params: dict[str, Any]) -> Any:
         """Returns the next recorded answer, the last one again and again. Raises `NothingRecorded` if there is none."""
@@ -79,22 +89,10 @@ class Recording:
         wanted = head_of(as_dict(params.get("arguments")), 200)
         raise NothingRecorded(f"{name} was not recorded with {wanted}. It was recorded with: {listed(same, 10)}.")
 
-    def _read(self, records: list[Record]) -> None:
-        requests: dict[str, dict[str, Any]] = {}
-        for record in records:
-            fold(self.view, record)
-            data = record.data
-            if record.kind == "request":
-                request = requests.setdefault(str(data.get("id")), {})
-                request |= data
-                self._request(request)
-            elif record.kind == "content":
-                self._content(data)
-
     def _content(self, data: dict[str, Any]) -> None:
-        uri, contents = as_text(data.get("uri")), _contents(data)
-        if uri is not None and contents is not None:
-            self.contents[uri] = contents
+        uri, contents = as_text(data.get("uri")), data.get("contents")
+        if uri is not None and isinstance(contents, list):
+            self.contents[uri] = as_list(contents)  # pyright: ignore[reportUnknownArgumentType]
 
     def _request(self, request: dict[str, Any]) -> None:
         method = as_text(request.get("method")) or ""
@@ -120,11 +118,6 @@ class Recording:
             self._content({"uri": params.get("uri"), "contents": as_list(as_dict(answer).get("contents"))})  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _contents(data: dict[str, Any]) -> list[Any] | None:
-    found: object = data.get("contents")
-    return as_list(found) if isinstance(found, list) else None  # pyright: ignore[reportUnknownArgumentType]
-
-
 def _key(params: dict[str, Any]) -> str:
     wanted = {key: params.get(key) for key in ("name", "uri", "ref", "argument") if params.get(key) is not None}
     return dumps(in_order({**wanted, "arguments": as_dict(params.get("arguments"))}))
@@ -135,18 +128,13 @@ class Mock:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.server = self._make()
-
-    def _make(self) -> "_MockServer":
-        recorded = self.recording.view
-        info = recorded.server_info or {}
-        capabilities = recorded.capabilities or {}
-        server = _MockServer(
-            _capabilities(capabilities),
-            as_text(info.get("name")) or self.recording.server,
+        info, capabilities = recording.view.server_info or {}, recording.view.capabilities or {}
+        server = self.server = _MockServer(
+            capabilities,
+            as_text(info.get("name")) or recording.server,
             version=as_text(info.get("version")) or "",
             title=as_text(info.get("title")),
-            instructions=recorded.instructions,
+            instructions=recording.view.instructions,
         )
         offered = {
             "tools": (("tools/list", types.PaginatedRequestParams), ("tools/call", types.CallToolRequestParams)),
@@ -166,25 +154,22 @@ class Mock:
                 server.add_request_handler(method, params, partial(self._handle, method))
         listen = subscriptions.ListenHandler(subscriptions.InMemorySubscriptionBus())
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, listen)
-        return server
 
     async def _handle(self, method: str, ctx: Context, params: BaseModel | None) -> dict[str, Any]:
         given = {} if params is None else params.model_dump(mode="json", by_alias=True, exclude_none=True)
-        result = self._answer(ctx, method, given)
+        # The caching hints say that the answer may change at any time. The modern era requires them.
+        hints = {"ttlMs": 0, "cacheScope": "private"} if _is_modern(ctx) else {}
+        if (kind := _LISTS.get(method)) is not None:
+            result = {kind.key: list(getattr(self.recording.view, kind.word).values()), **hints}
+        elif method in ("resources/subscribe", "resources/unsubscribe", "logging/setLevel"):
+            result = {}
+        elif method == "resources/read" and (contents := self.recording.contents.get(given["uri"])) is not None:
+            result = {"contents": contents, **hints}
+        else:
+            result = self._recorded(ctx, method, given)
         return {**result, "resultType": "complete"} if _is_modern(ctx) else result
 
-    def _answer(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if (kind := _LISTS.get(method)) is not None:
-            return {kind.key: list(getattr(self.recording.view, kind.word).values()), **_not_for_long(ctx)}
-        match method:
-            case "resources/subscribe" | "resources/unsubscribe" | "logging/setLevel":
-                return {}
-            case _:
-                return self._recorded(ctx, method, params)
-
     def _recorded(self, ctx: Context, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        if method == "resources/read" and (contents := self.recording.contents.get(params["uri"])) is not None:
-            return {"contents": contents, **_not_for_long(ctx)}
         try:
             answer = self.recording.answer(method, params)
         except NothingRecorded as error:
@@ -206,29 +191,20 @@ class Mock:
 class _MockServer(Server[Any]):
     """A server with the recorded capabilities."""
 
-    def __init__(self, recorded: types.ServerCapabilities, name: str, **options: Any) -> None:
+    def __init__(self, recorded: dict[str, Any], name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        self._recorded = recorded
+        try:
+            self._recorded = types.ServerCapabilities.model_validate(recorded)
+        except ValidationError:
+            known = ("tools", "resources", "prompts", "logging", "completions")
+            self._recorded = types.ServerCapabilities.model_validate({key: {} for key in known if key in recorded})
 
     def get_capabilities(self, *args: Any, **kwargs: Any) -> types.ServerCapabilities:
         return self._recorded
 
 
-def _capabilities(recorded: dict[str, Any]) -> types.ServerCapabilities:
-    try:
-        return types.ServerCapabilities.model_validate(recorded)
-    except ValidationError:
-        known = ("tools", "resources", "prompts", "logging", "completions")
-        return types.ServerCapabilities.model_validate({key: {} for key in known if key in recorded})
-
-
 def _is_modern(ctx: Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-
-
-def _not_for_long(ctx: Context) -> dict[str, Any]:
-    """Returns the caching hints that the modern era requires: the answer may change at any time."""
-    return {"ttlMs": 0, "cacheScope": "private"} if _is_modern(ctx) else {}
 
 
 async def serve_stdio(records: Iterable[Record], *, server: str | None = None) -> None:

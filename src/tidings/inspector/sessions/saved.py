@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -59,12 +59,8 @@ _STREAM_BYTES: Final = 2**20  # A stream is read from its beginning, and lost fr
 _LEVEL: Final = 4  # Of compression: higher ones take longer than the rest of the writing.
 _COUNT: Final = 4  # Bytes before a batch: the number of its records.
 # The kinds of records that a session has many of, and that can be missing.
-_THINNED: Final = frozenset(
-    (
-        *("message", "exchange", "log", "notification", "stderr", "garbage", "answer-time"),
-        *("progress", "task", "change", "request"),
-    )
-)
+_FLOODS: Final = frozenset({"message", "exchange", "log", "notification", "stderr", "garbage", "answer-time"})
+_THINNED: Final = _FLOODS | {"progress", "task", "change", "request"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +118,9 @@ def open_journal(path: Path, on_set_aside: Callable[[Path, Path, Exception], obj
 
 
 def _aside(path: Path) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    new, number = path.with_name(f"{path.name}.broken-{stamp}"), 1
-    while new.exists():
-        number += 1
-        new = path.with_name(f"{path.name}.broken-{stamp}-{number}")
-    return new
+    name = f"{path.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}"
+    names = (path.with_name(name if number == 1 else f"{name}-{number}") for number in count(1))
+    return next(each for each in names if not each.exists())
 
 
 def existing_journal(path: Path) -> Database:
@@ -167,12 +160,11 @@ def list_sessions(path: Path) -> list[SavedSession]:
             servers.setdefault(session, {})[server] = None
         columns = "id, title, began, last, ended, pid, records, bytes"
         rows = connection.execute(f"SELECT {columns} FROM sessions ORDER BY began DESC, id DESC")  # noqa: S608
-        return [
-            SavedSession(
-                known, title, began, last, ended, _is_running(ended, pid), records, size, tuple(servers.get(known, ()))
-            )
-            for known, title, began, last, ended, pid, records, size in rows
-        ]
+        made: list[SavedSession] = []
+        for known, title, began, last, ended, pid, records, size in rows:
+            running, names = _is_running(ended, pid), tuple(servers.get(known, ()))
+            made.append(SavedSession(known, title, began, last, ended, running, records, size, names))
+        return made
 
     with closing(existing_journal(path)) as database:
         return database.read(found)
@@ -304,8 +296,8 @@ def _unpacked(rows: Iterable[tuple[int, float, str, str, str | bytes]]) -> Itera
                 found = [json.loads(line) for line in stream.decompress(data[_COUNT:]).splitlines()]
             yield from [Record(number, float(when), server, what, dict(value)) for number, when, what, value in found]
         except (TypeError, ValueError, RecursionError, zlib.error):
-            count = int.from_bytes(data[:_COUNT]) if isinstance(data, bytes) else 1
-            yield Record(seq, at, server, "missed", {"count": count})
+            lost = int.from_bytes(data[:_COUNT]) if isinstance(data, bytes) else 1
+            yield Record(seq, at, server, "missed", {"count": lost})
             stream = zlib.decompressobj()  # The rest of the stream cannot be read, either.
 
 
@@ -355,17 +347,6 @@ def export_lines(records: Iterable[Record], *, clock: Clock = time.time) -> Iter
     yield dumps({"tidings": "session", "version": EXPORT_VERSION, "servers": servers, "exported_at": clock()})
     for record in kept:
         yield record.to_line()
-
-
-def export_session(records: Iterable[Record], path: Path) -> int:
-    """Writes a session to a file that only its owner can read. Returns the number of records."""
-    path.touch(mode=0o600)
-    lines = -1  # The header is not a record.
-    with path.open("w", encoding="ascii", newline="\n") as file:
-        for line in export_lines(records):
-            file.write(line + "\n")
-            lines += 1
-    return lines
 
 
 def import_lines(lines: Iterable[str]) -> ImportedSession:

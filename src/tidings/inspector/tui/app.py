@@ -6,7 +6,7 @@ that the screen costs the same for one notification as for five thousand.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, ClassVar, Final, Literal, cast
 
@@ -33,7 +33,7 @@ from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.tasks import TasksPane
 from tidings.inspector.tui.theme import SCHEMES, in_background, theme
-from tidings.inspector.tui.widgets.bars import Bar, one_line
+from tidings.inspector.tui.widgets.bars import Bar, Drawn, one_line
 from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.view.items import RequestView
 
@@ -78,37 +78,28 @@ _WRONG: Final = (TidingsError, CatalogError, ValueError, LookupError, OSError)  
 class Everything(Provider):
     """Finds items of all servers for the command palette."""
 
-    @property
-    def _inspector(self) -> "InspectorApp":
-        return cast("InspectorApp", self.app)
-
-    def _things(self) -> Iterator[tuple[str, str, str, str]]:
-        """Yields a server's name, a tab, the key of the item, and its kind in words."""
-        for name, server in self._inspector.session.servers.items():
-            yield name, "live", "", "server"
-            for items in ("tools", "prompts", "templates", "resources"):
-                tab = "resources" if items == "templates" else items
-                for key in getattr(server.view, items):
-                    yield name, tab, key, items.removesuffix("s")
-
     async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
+        matcher, inspector = self.matcher(query), cast("InspectorApp", self.app)
         hits: list[Hit] = []
-        for at, (name, tab, key, kind) in enumerate(self._things()):
-            if at % _PAUSE == _PAUSE - 1:
-                await asyncio.sleep(0)
-            label = one_line(key or name)
-            score = matcher.match(label)
-            if score > 0:
-                show = partial(self._inspector.choose, name, tab, key or None)
-                where = kind if kind == "server" else f"{kind} of {one_line(name)}"
-                hits.append(Hit(score, matcher.highlight(label), show, text=label, help=where))
+        for name, server in inspector.session.servers.items():
+            things = [("live", "", "server")]
+            for items in ("tools", "prompts", "templates", "resources"):
+                tab, kind = "resources" if items == "templates" else items, f"{items[:-1]} of {one_line(name)}"
+                things += [(tab, key, kind) for key in getattr(server.view, items)]
+            for at, (tab, key, kind) in enumerate(things):
+                if at % _PAUSE == _PAUSE - 1:
+                    await asyncio.sleep(0)
+                label = one_line(key or name)
+                if (score := matcher.match(label)) > 0:
+                    show = partial(inspector.choose, name, tab, key or None)
+                    hits.append(Hit(score, matcher.highlight(label), show, text=label, help=kind))
         for hit in sorted(hits, key=lambda each: each.score, reverse=True)[:MOST_FOUND]:
             yield hit
 
     async def discover(self) -> Hits:
-        for name in self._inspector.session.servers:
-            yield DiscoveryHit(one_line(name), partial(self._inspector.choose, name, "live"), help="server")
+        inspector = cast("InspectorApp", self.app)
+        for name in inspector.session.servers:
+            yield DiscoveryHit(one_line(name), partial(inspector.choose, name, "live"), help="server")
 
 
 class InspectorApp(App[None]):
@@ -130,9 +121,9 @@ class InspectorApp(App[None]):
     def __init__(
         self,
         session: Session,
-        *,
         servers: SessionServers | None = None,
         now: Callable[[], float] = time.time,
+        *,
         dark: bool = True,
     ) -> None:
         super().__init__()
@@ -149,12 +140,15 @@ class InspectorApp(App[None]):
         self._servers: Table[InspectedServer] = Table(lambda server: server.view.name, lambda server: server.view.name)
         # Held, not looked up: the clock may tick while a dialog is open, or when the screen is being taken down.
         self._facts, self._tabs, self._numbers = Bar(id="facts"), Bar(id="tabs"), Bar(id="numbers")
-        self._listed = RowList(self._servers, draw_server(now), height=2, id="servers", empty=EMPTY)
+        self._listed = RowList(self._servers, self._draw_server, height=2, name="servers", empty=EMPTY)
         self._questions = Questions(id="questions")
         self.panes = {name: pane(name) for name, pane in PANES.items()}
         for name in SCHEMES:
             self.register_theme(theme(name))
         self.theme = "tidings-dark" if dark else "tidings-light"
+
+    def _draw_server(self, server: InspectedServer) -> Drawn:
+        return draw_server(server.view, self.now())
 
     def compose(self) -> ComposeResult:
         yield self._facts
@@ -285,24 +279,21 @@ class InspectorApp(App[None]):
             try:
                 await work
             except _WRONG as error:
-                self.say_wrong(error)
+                self._say_wrong(error)
             self.touch()
 
         self.run_worker(tried(), exclusive=False)
 
     def do(self, action: Callable[[], Any]) -> Any:
+        """Does something at once, such as sending a request, whose outcome arrives as records."""
+        self.touch()
         try:
             return action()
         except _WRONG as error:
-            self.say_wrong(error)
+            self._say_wrong(error)
 
-    def say_wrong(self, error: object) -> None:
+    def _say_wrong(self, error: object) -> None:
         self.notify(one_line(error), severity="error", timeout=8, markup=False)
-
-    def ask(self, send: Callable[[], Any]) -> None:
-        """Sends a request. Its outcome arrives as records."""
-        self.do(send)
-        self.touch()
 
     def cancel(self, request: RequestView | None) -> None:
         server = self.server
@@ -310,14 +301,13 @@ class InspectorApp(App[None]):
             return
         if not self.do(lambda: server.cancel(request.id)):
             self.notify("The request has already ended.", timeout=2)
-        self.touch()
 
     @in_background
     async def edit_request(self, method: str, params: Any) -> None:
         if (server := self.server) is None:
             return
-        if asked := await self.push_screen_wait(dialogs.EditRequest(method, dialogs.without_meta(params))):
-            self.ask(lambda: server.request(*asked))
+        if asked := await self.push_screen_wait(dialogs.EditRequest(method, params)):
+            self.do(lambda: server.request(*asked))
             self.action_tab("messages")
             self.pane.rows.choose_newest()
 
@@ -332,7 +322,10 @@ class InspectorApp(App[None]):
     async def action_add(self) -> None:
         if given := await self.push_screen_wait(dialogs.AddServer(self.servers)):
             entry, rename = given
-            self._chosen((await self.servers.add(entry, rename=rename)).name)
+            name = (await self.servers.add(entry, rename=rename)).name
+            self.touch()
+            self.tick()
+            self.choose(name)
 
     @in_background
     async def action_remove_server(self) -> None:
@@ -342,11 +335,6 @@ class InspectorApp(App[None]):
         kept = " It is removed from the catalog too." if self.servers.writable is not None else ""
         if await self.push_screen_wait(dialogs.Confirm(f"Remove {one_line(name)}?{kept}", "removes it")):
             await self.servers.remove(name)
-
-    def _chosen(self, name: str) -> None:
-        self.touch()
-        self.tick()
-        self.choose(name)
 
     def action_scheme(self) -> None:
         self.theme = "tidings-light" if self.theme == "tidings-dark" else "tidings-dark"

@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
+from tidings._kit.bounded_json import as_dict
 from tidings._kit.process import can_open_browser
 from tidings.client.masking import MASK
 from tidings.errors import TidingsError
@@ -79,36 +80,26 @@ class Keys(Dialog[None]):
         with Vertical():
             sheet: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("keys.json").read_text("utf-8"))
             for title, keys in sheet.items():
-                lines = [
-                    f"[$t-accent]{key:<9}".replace("[ ]", r"\[ ]") + f"[/] [$t-ink]{words}[/]"
-                    for key, words in keys.items()
-                ]
+                shown = ((f"{key:<9}".replace("[ ]", r"\[ ]"), words) for key, words in keys.items())
+                lines = [f"[$t-accent]{key}[/] [$t-ink]{words}[/]" for key, words in shown]
                 yield Static("\n".join([f"[b]{title}[/]", *lines]))
 
     def on_key(self) -> None:
         self.dismiss(None)
 
-    def on_click(self) -> None:
-        self.dismiss(None)
+    on_click = on_key
 
 
-Asked = tuple[str, dict[str, Any]]  # A method and its parameters.
-
-
-def without_meta(params: Any) -> dict[str, Any]:
-    """Returns the parameters without `_meta`, which the client adds to every request."""
-    given = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-    return {key: value for key, value in given.items() if key != "_meta"}
-
-
-class EditRequest(Dialog[Asked | None]):
-    """A request to edit and send."""
+class EditRequest(Dialog[tuple[str, dict[str, Any]] | None]):
+    """A request to edit and send: its method and its parameters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+r", "send", "Send", priority=True, show=False)]
 
-    def __init__(self, method: str, params: dict[str, Any]) -> None:
+    def __init__(self, method: str, params: Any) -> None:
         self._method = method
-        self._text = json.dumps(params, indent=2, ensure_ascii=False, default=str)
+        # The client adds `_meta` to every request.
+        given = {key: value for key, value in as_dict(params).items() if key != "_meta"}
+        self._text = json.dumps(given, indent=2, ensure_ascii=False, default=str)
         masked = f" {MASK} stands for what was masked: give it anew." if MASK in self._text else ""
         super().__init__("[b]Edit the request, and send it[/]", f"\nctrl+r sends it. {UNCHANGED}{masked}")
 
@@ -208,11 +199,10 @@ class SignInDialog(Dialog[bool | None]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._signing_in is None:
-            return
         try:
-            self._signing_in.finish(event.value)
-            self.complain("")
+            if self._signing_in is not None:
+                self._signing_in.finish(event.value)
+                self.complain("")
         except ValueError as error:
             self.complain(error)
 

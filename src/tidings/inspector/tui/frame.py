@@ -4,17 +4,14 @@ Changes are counted in slots of `SLOT` seconds.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Final
 
 from textual.strip import Strip
 from textual.widget import Widget
 
 from tidings._kit.text import counted
-from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.theme import KINDS, colors_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, one_line, row
-from tidings.inspector.tui.widgets.lists import Draw
 from tidings.inspector.view.view import ServerView, target_of
 
 SLOT: Final = 5.0
@@ -71,21 +68,15 @@ def state_mark(view: ServerView) -> tuple[str, str]:
     return _STATES.get(str(view.state), ("○", "faint"))
 
 
-def draw_server(now: Callable[[], float]) -> Draw:
-    """Returns the function that draws a server in the list: its name and rate, and its state below."""
-
-    def draw(server: InspectedServer) -> Drawn:
-        view = server.view
-        mark, ink = state_mark(view)
-        totals = [counts.total() for counts in slots_of(view, now())]
-        connected = str(view.state) == "connected"
-        below = f"{counted(sum(totals[-int(60 / SLOT) :]), 'change')} a minute" if connected else one_line(view.words)
-        spark = bars(totals, 8).rstrip()
-        first: Line = [(mark + " ", ink), (one_line(view.name), "ink")]
-        ground = "faint" if connected else ink
-        return [(first, [(spark, "accent")]), ([("  " + below, ground)], [])]
-
-    return draw
+def draw_server(view: ServerView, now: float) -> Drawn:
+    """Draws a server in the list: its name and rate, and its state below."""
+    mark, ink = state_mark(view)
+    totals = [counts.total() for counts in slots_of(view, now)]
+    connected = str(view.state) == "connected"
+    below = f"{counted(sum(totals[-int(60 / SLOT) :]), 'change')} a minute" if connected else one_line(view.words)
+    first: Line = [(mark + " ", ink), (one_line(view.name), "ink")]
+    spark = [(bars(totals, 8).rstrip(), "accent")]
+    return [(first, spark), ([("  " + below, "faint" if connected else ink)], [])]
 
 
 def show_facts(bar: Bar, view: ServerView | None) -> None:
@@ -105,12 +96,8 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
             chips += [BarPart("  "), BarPart(f" {one_line(fact)} ", "soft on hover")]
     state = [BarPart("   "), BarPart(shape + " ", ink), BarPart(one_line(view.words), "soft" if ink == "ok" else ink)]
     if view.error is not None and view.error.code == "sign-in-needed":
-        state = [
-            BarPart("   "),
-            BarPart(" Sign in ", "b-accent on chosen", "app.sign_in"),
-            BarPart(" S", "faint"),
-            *state,
-        ]
+        state = [BarPart(" Sign in ", "b-accent on chosen", "app.sign_in"), BarPart(" S", "faint"), *state]
+        state.insert(0, BarPart("   "))
     target = [BarPart("   "), BarPart(one_line(target_of(view.entry or {})), "faint")]
     bar.show(
         [*logo, *name, *chips, *state, *target],
@@ -131,13 +118,10 @@ def show_tabs(bar: Bar, chosen: str, view: ServerView | None, questions: int) ->
     """
     ways = [tab_parts(chosen, view, style) for style in ("noted", "named", "short", "numbered")]
     notice = question_parts(questions)
-    told = [(way, notice) for way in ways[:2] if bar.fits((way, notice))]
-    if notice and told:
-        bar.show(*told[0])
-        return True
-    none: list[BarPart] = []
-    bar.show(ways[0], none, *((way, none) for way in ways[1:]))
-    return not notice
+    told = any(bar.fits((way, notice)) for way in ways[:2])
+    right = notice if told else []
+    bar.show(ways[0], right, *((way, right) for way in ways[1:]))
+    return told or not notice
 
 
 def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[BarPart]:
@@ -207,17 +191,11 @@ def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0, foot: st
     ink = "warn" if messages.dropped else "soft"
     kept = [BarPart(f"{counted(messages.kept, 'message')} kept, {messages.dropped:,} dropped", ink)]
     few = [BarPart(f"{messages.dropped:,} dropped", ink)] if messages.dropped else []
-    subscriptions = [BarPart("   "), BarPart(counted(len(view.subscriptions), "subscription"))]
+    if notice := question_parts(questions):
+        keys = [*notice, BarPart(" "), *keys]
+    more = [*keys, BarPart("   "), BarPart(counted(len(view.subscriptions), "subscription"))]
     running = [BarPart("   "), BarPart(counted(running_requests(view), "request") + " running")]
-    notice = question_parts(questions)
-    asked = [*notice, BarPart(" ")] if notice else []
-    bar.show(
-        [*asked, *keys, *subscriptions, *running],
-        kept,
-        ([*asked, *keys, *subscriptions], kept),
-        ([*asked, *keys], few),
-        ([*asked, *keys], []),
-    )
+    bar.show([*more, *running], kept, (more, kept), (keys, few), (keys, []))
 
 
 class Timeline(Widget):

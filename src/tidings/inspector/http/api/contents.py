@@ -145,12 +145,9 @@ def _result_parts(result: Any) -> list[dict[str, Any]]:
     found = as_dict(result)
     parts = as_dicts(found.get("contents"))
     for each in as_dicts(found.get("content")):
-        if (resource := as_dict_or_none(each.get("resource"))) is not None:
-            parts.append(resource)
-        elif "data" in each:
-            parts.append({"blob": each["data"], "mimeType": each.get("mimeType")})
-        else:
-            parts.append(each)
+        part = {"blob": each["data"], "mimeType": each.get("mimeType")} if "data" in each else each
+        resource = as_dict_or_none(each.get("resource"))
+        parts.append(part if resource is None else resource)
     return parts
 
 

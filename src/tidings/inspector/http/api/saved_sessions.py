@@ -105,15 +105,13 @@ async def export(asked: Asked) -> Response:
 
 
 def _chunks(path: Path, session: int) -> Iterator[bytes]:
-    waiting: list[str] = []
-    size = 0
+    waiting = bytearray()
     for line in export_lines(saved.read_session(path, session)):
-        waiting.append(line + "\n")
-        size += len(line) + 1
-        if size >= _CHUNK:
-            yield "".join(waiting).encode()
-            waiting, size = [], 0
-    yield "".join(waiting).encode()
+        waiting += line.encode() + b"\n"
+        if len(waiting) >= _CHUNK:
+            yield bytes(waiting)
+            waiting.clear()
+    yield bytes(waiting)
 
 
 @ROUTES.add("POST", "/{id:int}/open")
@@ -214,15 +212,13 @@ _SLOWER_SECONDS: Final = 0.05
 
 def compare_sessions(old: SessionView, new: SessionView) -> dict[str, Any]:
     """Returns the servers of both sessions with their differences, and the names of those that only one has."""
-    names = [name for name in old.servers if name in new.servers]
-    pairs = [(old.servers[name], new.servers[name]) for name in names]
+    names = [(name, name) for name in old.servers if name in new.servers]
     if len(old.servers) == len(new.servers) == 1:
-        pairs = list(zip(old.servers.values(), new.servers.values(), strict=True))
-        names = [*old.servers, *new.servers]
+        names = list(zip(old.servers, new.servers, strict=True))
     return {
-        "servers": [_compare_servers(*pair) for pair in pairs],
-        "only_old": [name for name in old.servers if name not in names],
-        "only_new": [name for name in new.servers if name not in names],
+        "servers": [_compare_servers(old.servers[one], new.servers[other]) for one, other in names],
+        "only_old": [name for name in old.servers if name not in dict(names)],
+        "only_new": [name for name in new.servers if name not in dict(names).values()],
     }
 
 
@@ -264,21 +260,21 @@ def _compare_lists(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 def _paired(old: ServerView, new: ServerView) -> list[tuple[RequestView | None, RequestView | None]]:
     """Returns the requests of the user that ended: each with the same one of the other session, if there is one."""
-    before, after = (
-        [request for request in view.requests.values() if not request.aside and request.over] for view in (old, new)
-    )
+
+    def ended(view: ServerView) -> Iterator[tuple[str, RequestView]]:
+        for request in view.requests.values():
+            if not request.aside and request.over:
+                params = {key: each for key, each in request.params.items() if key != "_meta"}
+                yield request.method + dumps(in_order(params)), request
+
     waiting: dict[str, list[RequestView]] = {}
-    for request in before:
-        waiting.setdefault(_key(request), []).append(request)
+    for key, request in ended(old):
+        waiting.setdefault(key, []).append(request)
     pairs: list[tuple[RequestView | None, RequestView | None]] = []
-    for request in after:
-        same = waiting.get(_key(request))
+    for key, request in ended(new):
+        same = waiting.get(key)
         pairs.append((same.pop(0) if same else None, request))
     return [*pairs, *((request, None) for left in waiting.values() for request in left)]
-
-
-def _key(request: RequestView) -> str:
-    return request.method + dumps(in_order({key: each for key, each in request.params.items() if key != "_meta"}))
 
 
 def _answer(request: RequestView) -> Any:

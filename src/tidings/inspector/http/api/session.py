@@ -83,15 +83,15 @@ def _kept(view: ServerView, states: Iterable[Row], after: int) -> Iterator[tuple
     things = heapq.merge(
         *(getattr(view, ring).since(after) for ring in RINGS.values()), requests, key=attrgetter("seq")
     )
-    asked = (each for each in things if not isinstance(each, MessageView) or not _is_answer(each, view))
+
+    def is_answer(thing: Any) -> bool:
+        """Returns whether a message is part of the row of its request."""
+        is_response = isinstance(thing, MessageView) and thing.kind in ("response", "error")
+        return is_response and view.messages.get(thing.partner or 0) is not None
+
+    asked = (each for each in things if not is_answer(each))
     of_states = ((row["seq"], row.copy) for row in states if row["seq"] > after)
     return heapq.merge(((each.seq, partial(row_of, view.name, each)) for each in asked), of_states, key=itemgetter(0))
-
-
-def _is_answer(message: MessageView, view: ServerView) -> bool:
-    """Returns whether a message is part of the row of its request."""
-    is_response = message.kind in ("response", "error") and message.partner is not None
-    return is_response and view.messages.get(message.partner or 0) is not None
 
 
 @ROUTES.add("GET", "/stream")
@@ -121,24 +121,18 @@ def _whole(view: ServerView, seq: int) -> dict[str, Any] | None:
             data = asdict(found)
             if isinstance(found, ChangeView):
                 data["times"] = {hop.name: hop.at for hop in found.hops}
-            if isinstance(found, MessageView):
-                data |= _exchanged(found, view)
+            if isinstance(found, MessageView):  # With the response to a request, and the exchange that carried it.
+                if found.kind == "request" and found.partner is not None:
+                    response = view.messages.get(found.partner)
+                    data["answer"] = None if response is None else response.body
+                exchange = next((each for each in reversed(view.exchanges) if each.id == found.exchange), None)
+                data["exchange"] = None if exchange is None else asdict(exchange)
             return {"at": found.at, "kind": kind, "data": data}
     for request in view.requests.values():
         if request.seq == seq:
             data = {**asdict(request), "error": error_of(request.error)}
             return {"at": request.created_at, "kind": "request", "data": data}
     return None
-
-
-def _exchanged(message: MessageView, view: ServerView) -> dict[str, Any]:
-    """Returns the response to a request, and the HTTP exchange that carried a message."""
-    answer = message.answer
-    if message.kind == "request" and message.partner is not None:
-        response = view.messages.get(message.partner)
-        answer = None if response is None else response.body
-    exchange = next((each for each in reversed(view.exchanges) if each.id == message.exchange), None)
-    return {"answer": answer, "exchange": None if exchange is None else asdict(exchange)}
 
 
 @ROUTES.add("GET", "/tour")

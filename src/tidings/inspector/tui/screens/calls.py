@@ -162,7 +162,7 @@ class CallForm(Container):
         self._complain([])
         if any(problem.fault == "value" for problem in filled.problems):
             return
-        self._pane.inspector.ask(lambda: callee.server.request(callee.method, callee.params(filled.value)))
+        self._pane.inspector.do(lambda: callee.server.request(callee.method, callee.params(filled.value)))
         self.history.choose_newest()
 
     def _complain(self, problems: list[str]) -> None:

@@ -42,7 +42,12 @@ class LivePane(Pane):
             yield self._versions
 
     def _draw(self, change: ChangeView) -> Drawn:
-        return draw_change(change, narrow=self.inspector.size.width < 140)
+        """Draws a row: time, kind, subject, and the time until it was fresh."""
+        kind, words = (" ■ ", KINDS.get(change.change, "soft")), (one_line(change_words(change)), "ink")
+        right = f"{change.merged + 1} merged" if change.merged else took(change.fresh_in)
+        right = "while offline" if change.away else right
+        at = clock(change.at)[3 if self.inspector.size.width < 140 else 0 :]
+        return [([(at, "faint"), kind, words], [(right, "faint")] if right else [])]
 
     def update_list(self) -> None:
         self._timeline.show(self.view, self.inspector.now())
@@ -88,32 +93,16 @@ def list_page(change: ChangeView) -> TextPage:
     return TextPage(*lines or [[("The list was loaded again, and nothing in it is different.", "soft")]])
 
 
-def draw_change(change: ChangeView, *, narrow: bool = False) -> Drawn:
-    """Draws a row: time, kind, subject, and the time until it was fresh."""
-    kind, words = (" ■ ", KINDS.get(change.change, "soft")), (one_line(change_words(change)), "ink")
-    if change.away:
-        right = "while offline"
-    elif change.merged:
-        right = f"{change.merged + 1} merged"
-    else:
-        right = took(change.fresh_in)
-    return [([(clock(change.at)[3 if narrow else 0 :], "faint"), kind, words], [(right, "faint")] if right else [])]
-
-
 def hop_parts(change: ChangeView) -> tuple[list[BarPart], list[BarPart], Parts, Parts, Parts]:
     """Returns the time of each hop and the total, in fewer words if there is less room."""
     merged = f"   {counted(change.merged, 'change')} before it merged into this"
     more = [BarPart(merged, "faint")] if change.merged else []
     fresh = took(change.fresh_in)
-    total = [BarPart(f"fresh in {fresh}", "b-accent")] if fresh else []
-    brief = [BarPart(fresh, "b-accent")] if fresh else []
+    total, brief = ([BarPart(words, "b-accent")] if fresh else [] for words in (f"fresh in {fresh}", fresh))
     long, short = ([BarPart("changed while the server was away; ", "ink")] if change.away else [] for _ in range(2))
     for hop in change.hops:
-        if hop.took is not None:
-            arrow = BarPart(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint")
-            long.append(arrow)
-            short.append(arrow)
-        long.append(BarPart(HOPS[hop.name], "ink"))
-        short.append(BarPart(HOPS[hop.name].partition(" ")[0], "ink"))
+        arrow = [] if hop.took is None else [BarPart(f" {took(hop.took)} → " if hop.took >= 0 else " → ", "faint")]
+        long += [*arrow, BarPart(HOPS[hop.name], "ink")]
+        short += [*arrow, BarPart(HOPS[hop.name].partition(" ")[0], "ink")]
     times = [BarPart(" → ".join(took(max(0.0, hop.took)) for hop in change.hops if hop.took is not None), "soft")]
     return [*long, *more], total, (long, total), (short, brief), (times, total)

@@ -107,7 +107,7 @@ class ResourcesPane(CallerPane):
     def action_read(self) -> None:
         row = self.rows.chosen
         if row is not None and row.kind == "resource":
-            self.inspector.ask(lambda: self.server.read(row.key))
+            self.inspector.do(lambda: self.server.read(row.key))
 
     def action_subscribe(self) -> None:
         """Subscribes to the selected resource, or unsubscribes."""

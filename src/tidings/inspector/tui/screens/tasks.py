@@ -182,7 +182,7 @@ class TasksPane(SourcesPane):
         request = self.rows.chosen
         if request is not None and request.task is not None and request.state == "left":
             task, params = request.task, request.params
-            self.inspector.ask(lambda: self.server.follow_task(task.id, params.get("name"), params.get("arguments")))
+            self.inspector.do(lambda: self.server.follow_task(task.id, params.get("name"), params.get("arguments")))
             self.rows.choose_newest()
 
     def action_cancel(self) -> None:

@@ -34,24 +34,18 @@ class Typed:
     def get(self, path: Path) -> Any:
         here = self.texts
         for key in path:
-            if isinstance(key, str):
-                here = as_dict(here).get(key)
-            else:
-                here = as_list(here)[key] if key < len(as_list(here)) else None
+            here = as_dict(here).get(key) if isinstance(key, str) else dict(enumerate(as_list(here))).get(key)
         return here
 
     def put(self, path: Path, value: Any) -> None:
-        self.texts = _put(self.texts, path, value)
-
-
-def _put(here: Any, path: Path, value: Any) -> Any:
-    if not path:
-        return value
-    key, rest = path[0], path[1:]
-    if isinstance(key, str):
-        return {**as_dict(here), key: _put(as_dict(here).get(key), rest, value)}
-    entries = as_list(here) + [None] * (key + 1 - len(as_list(here)))
-    return [*entries[:key], _put(entries[key], rest, value), *entries[key + 1 :]]
+        for depth in reversed(range(len(path))):
+            here, key = self.get(path[:depth]), path[depth]
+            if isinstance(key, str):
+                value = {**as_dict(here), key: value}
+            else:
+                entries = as_list(here) + [None] * (key + 1 - len(as_list(here)))
+                value = [*entries[:key], value, *entries[key + 1 :]]
+        self.texts = value
 
 
 MOST = 60  # The largest number of fields that are drawn; a larger form begins as JSON.
@@ -87,12 +81,9 @@ class Drawing:
         self.root, self.typed, self._opened, self._complete = root, typed, opened, complete
         self.paths: dict[Widget, tuple[Field, Path]] = {}  # The field of each widget, and the path of its input.
         self._drawn = 0
-
-    def widgets(self) -> list[Widget]:
-        made = list(self._widgets(self.root, ()))
+        self.widgets = list(self._widgets(root, ()))
         if self._drawn > MOST:
-            made.append(Static(f"{counted(self._drawn - MOST, 'more field')}: ctrl+j shows all of it as JSON."))
-        return made or [Static("It takes no arguments.")]
+            self.widgets.append(Static(f"{counted(self._drawn - MOST, 'more field')}: ctrl+j shows all of it as JSON."))
 
     def _widgets(self, given: Field, path: Path) -> Iterator[Widget]:
         field = expand(self.root, given) if path in self._opened else given
@@ -143,7 +134,7 @@ class Drawing:
             case "boolean":
                 return _select([("true", True), ("false", False)], typed)
             case "enum" if len(field.options) <= MOST_OPTIONS:
-                return _select([(one_line(option.label), option.value) for option in field.options], typed)
+                return _select([(option.label, option.value) for option in field.options], typed)
             case "multi" if len(field.options) <= MOST_OPTIONS:
                 chosen = as_list(typed)
                 picks = [(one_line(each.label), at, each.value in chosen) for at, each in enumerate(field.options)]
@@ -152,17 +143,12 @@ class Drawing:
                 text = typed if isinstance(typed, str) else "" if typed is None else json.dumps(typed, default=str)
                 return TextArea(text, compact=True, tab_behavior="focus")
             case _:
-                text, place = ("", "null" if field.nullable else "") if typed is None else (str(typed), "")
                 asks = self._complete if len(path) == 1 else None
                 suggester = Completer(str(path[-1]), asks, self.typed) if asks is not None else None
-                return Input(
-                    text,
-                    placeholder=place,
-                    password=field.secret,
-                    compact=True,
-                    suggester=suggester,
-                    restrict=_NUMBERS.get(field.kind),
-                )
+                place = "null" if field.nullable and typed is None else ""
+                options: dict[str, Any] = {"password": field.secret, "restrict": _NUMBERS.get(field.kind)}
+                text = "" if typed is None else str(typed)
+                return Input(text, placeholder=place, compact=True, suggester=suggester, **options)
 
     def _object(self, field: Field, path: Path) -> Iterator[Widget]:
         if path and field.name:
@@ -190,10 +176,8 @@ class Drawing:
     def _choice(self, field: Field, path: Path) -> Iterator[Widget]:
         at = as_dict(self.typed.get(path)).get("$choice")
         yield self._label(field if path else _named(field, "One of these"), path)
-        options = [
-            (one_line(branch.label or f"alternative {spot + 1}"), spot) for spot, branch in enumerate(field.fields)
-        ]
-        yield self._known(_select(options, at), field, path)
+        labels = [branch.label or f"alternative {spot}" for spot, branch in enumerate(field.fields, 1)]
+        yield self._known(_select([(label, spot) for spot, label in enumerate(labels)], at), field, path)
         if isinstance(at, int) and 0 <= at < len(field.fields):
             yield from self._widgets(_named(field.fields[at], ""), (*path, "value"))
 
@@ -203,9 +187,9 @@ class Drawing:
 
 def _select(options: list[tuple[str, Any]], value: Any) -> Select[Any]:
     """Returns a select. Values that are equal for Python (1 and true) are told apart by their position."""
-    values = [each for _, each in options]
-    known = value is not None and any(each == value and type(each) is type(value) for each in values)
-    return Select(options, prompt="left out", value=value if known else Select.NULL, compact=True)
+    known = value is not None and any(each == value and type(each) is type(value) for _, each in options)
+    shown = [(one_line(label), each) for label, each in options]
+    return Select(shown, prompt="left out", value=value if known else Select.NULL, compact=True)
 
 
 def _named(field: Field, name: str) -> Field:
@@ -229,9 +213,7 @@ class Form(VerticalScroll):
         super().__init__(can_focus=False)
         self._leave = leave
         self.root: Field | None = None
-        self.typed = Typed()
-        self.is_json = False
-        self._json = ""
+        self.typed, self.is_json, self._json = Typed(), False, ""
         self._complete: Complete | None = None
         self._paths: dict[Widget, tuple[Field, Path]] = {}
         self._opened: set[Path] = set()
@@ -277,14 +259,13 @@ class Form(VerticalScroll):
         """Switches between form and JSON. Returns what prevents it, if anything."""
         if self.root is None:
             return None
-        if self.is_json:
-            filled = self.filled()
-            if filled.problems:
-                return filled.problems[0].message
-            self.typed = Typed(to_texts(self.root, filled.value))
-            self.is_json = False
+        if not self.is_json:
+            self._json = self._as_json()
+        elif (filled := self.filled()).problems:
+            return filled.problems[0].message
         else:
-            self._json, self.is_json = self._as_json(), True
+            self.typed = Typed(to_texts(self.root, filled.value))
+        self.is_json = not self.is_json
         self._draw()
         self.call_after_refresh(self.enter)
         return None
@@ -294,10 +275,7 @@ class Form(VerticalScroll):
         return json.dumps({} if value is None else value, indent=2, ensure_ascii=False, default=str)
 
     def action_leave(self) -> None:
-        if self._leave is not None:
-            self._leave()
-        else:
-            inspector_of(self).pane.rows.focus()
+        (self._leave or inspector_of(self).pane.rows.focus)()
 
     def action_null(self) -> None:
         """Sets the focused field to null, if null is allowed."""
@@ -315,13 +293,12 @@ class Form(VerticalScroll):
             self.mount(TextArea(self._json, classes="whole", compact=True, tab_behavior="focus"))
             return
         drawing = Drawing(self.root, self.typed, self._opened, self._complete)
-        self.mount_all(drawing.widgets())
+        self.mount_all(drawing.widgets or [Static("It takes no arguments.")])
         self._paths = drawing.paths
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        if (found := self._paths.get(event.input)) is not None and found[1][-1:] != ("$new",):
-            self._set(found[1], event.value)
+        self._set(event.input, event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -336,8 +313,8 @@ class Form(VerticalScroll):
         event.stop()
         if event.text_area.has_class("whole"):
             self._json = event.text_area.text
-        elif (found := self._paths.get(event.text_area)) is not None:
-            self._set(found[1], event.text_area.text)
+        else:
+            self._set(event.text_area, event.text_area.text)
 
     def on_select_changed(self, event: Select.Changed) -> None:
         event.stop()
@@ -345,23 +322,21 @@ class Form(VerticalScroll):
         if found is None:
             return
         field, path = found
-        value = None if event.value is Select.NULL else event.value
+        value: Any = "" if event.value is Select.NULL else event.value
         if field.kind != "choice":
-            self._set(path, "" if value is None else cast("Any", value))
-            return
-        if value == as_dict(self.typed.get(path)).get("$choice"):
-            return
-        if value is None:
-            self.typed.put(path, "")
-        else:
-            branch = field.fields[cast("int", value)]
-            self.typed.put(path, {"$choice": value, "value": to_texts(branch, initial(branch), self.root)})
-        self._draw()
+            self._set(event.select, value)
+        elif value != as_dict(self.typed.get(path)).get("$choice", ""):
+            if value != "":
+                branch = field.fields[int(value)]
+                value = {"$choice": value, "value": to_texts(branch, initial(branch), self.root)}
+            self.typed.put(path, value)
+            self._draw()
 
     def on_selection_list_selected_changed(self, event: SelectionList.SelectedChanged[int]) -> None:
         event.stop()
-        if (found := self._paths.get(event.selection_list)) is not None:
-            self._set(found[1], [found[0].options[at].value for at in sorted(event.selection_list.selected)])
+        chosen = event.selection_list
+        if (found := self._paths.get(chosen)) is not None:
+            self._set(chosen, [found[0].options[at].value for at in sorted(chosen.selected)])
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         event.stop()
@@ -380,7 +355,7 @@ class Form(VerticalScroll):
                 self._opened.add(path)
         self._draw()
 
-    def _set(self, path: Path, value: Any) -> None:
-        if value == "" and self.typed.get(path) is None:
-            return
-        self.typed.put(path, value)
+    def _set(self, widget: Widget, value: Any) -> None:
+        _, path = self._paths.get(widget, (None, ("$new",)))
+        if path[-1:] != ("$new",) and (value != "" or self.typed.get(path) is not None):
+            self.typed.put(path, value)

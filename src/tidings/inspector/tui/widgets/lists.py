@@ -133,10 +133,8 @@ class ArrivingEntries(_Items[T]):
 class Table(_Items[T]):
     """Items in their owner's order."""
 
-    def __init__(self, key: Callable[[T], Hashable], text: Callable[[T], str]) -> None:
-        super().__init__(key, text)
-        self._rows: list[T] = []
-        self._places: dict[Hashable, int] | None = None
+    _rows: Sequence[T] = ()
+    _places: dict[Hashable, int] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -165,8 +163,6 @@ class Table(_Items[T]):
 
 
 RowSource = ArrivingEntries[T] | Table[T]  # The data of the list widget.
-
-
 Draw = Callable[[Any], Drawn]  # Draws an item.
 
 
@@ -198,15 +194,9 @@ class RowList(ScrollView, can_focus=True):
         """Enter was pressed on a row, or it was double-clicked."""
 
     def __init__(
-        self,
-        model: RowSource[Any],
-        draw: Draw,
-        *,
-        empty: str = "",
-        height: int = 1,
-        id: str | None = None,  # noqa: A002 - Textual's name for it
+        self, model: RowSource[Any], draw: Draw, *, empty: str = "", height: int = 1, name: str | None = None
     ) -> None:
-        super().__init__(id=id)
+        super().__init__(id=name)
         self.model, self.draw, self.empty, self.row_height = model, draw, empty, height
         self.cursor = 0
         self.drawn = 0  # The number of lines drawn so far.
@@ -298,15 +288,16 @@ class RowList(ScrollView, can_focus=True):
             self.post_message(self.Opened(self, item))
 
     def action_pause(self) -> None:
-        if self.feed is not None and self.feed.following:
-            self._stop_following()
-        elif self.feed is not None:
+        if self.feed is not None and not self._stop_following():
             self.action_first()
 
-    def _stop_following(self) -> None:
-        if self.feed is not None and self.feed.following:
-            self.feed.follow(False)
-            self.post_message(self.Moved(self))
+    def _stop_following(self) -> bool:
+        """Stops following. Returns False if it did not follow."""
+        if self.feed is None or not self.feed.following:
+            return False
+        self.feed.follow(False)
+        self.post_message(self.Moved(self))
+        return True
 
     def _go(self, index: int) -> None:
         index = max(0, min(index, len(self.model) - 1))
@@ -334,16 +325,14 @@ class RowList(ScrollView, can_focus=True):
             if event.chain > 1:
                 self.action_open()
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        self._hover(self._index_at(event.y))
-
-    def on_leave(self) -> None:
-        self._hover(None)
-
-    def _hover(self, index: int | None) -> None:
+    def on_mouse_move(self, event: events.MouseMove | None = None) -> None:
+        index = None if event is None else self._index_at(event.y)
         if index != self._hovered:
             self._hovered = index
             self.refresh()
+
+    def on_leave(self) -> None:
+        self.on_mouse_move()
 
     def on_focus(self) -> None:
         self.refresh()
@@ -359,8 +348,7 @@ class RowList(ScrollView, can_focus=True):
         index, part = divmod(y + int(self.scroll_y), self.row_height)
         if index >= len(self.model):
             return row(colors, "on ground", width, [(f"  {self._blank(y)}", "soft")])
-        lines = self.draw(self.model[index])
-        left, right = lines[part] if part < len(lines) else ([], [])
+        left, right = self.draw(self.model[index])[part]
         ground, edge = "on hover" if index == self._hovered else "on ground", " "
         if index == self.cursor:
             ground, edge = ("on chosen", "▌") if self.has_focus else ("on chosen_blurred", " ")
@@ -426,7 +414,6 @@ class Column(Vertical):
         self.say()
 
     def action_rows_pause(self) -> None:
-        """Holds back new entries, or follows them, after a click on the head."""
         self.rows.action_pause()
 
     def action_filter(self) -> None:
