@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from tidings._kit.files import READING
 from tidings._kit.suggest import closest, question
@@ -27,18 +27,19 @@ from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import BadPath, uri
 from tidings.vault.files.saves import read_settled
 from tidings.vault.index import graph
-from tidings.vault.index.queries import FileRow, ListedFiles
+from tidings.vault.index.queries import FileRow, FolderRow, ListedFiles, TagCount
 from tidings.vault.notes.canvas import canvas_outline
 from tidings.vault.notes.edits import diff
 from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import line_starts
 from tidings.vault.resources import base_views
 from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
-from tidings.vault.search.query import BadQuery, parse_query
+from tidings.vault.search.query import BadQuery
 from tidings.vault.search.search import search as find
 from tidings.vault.view import IndexStatus, VaultView, hidden_from_search, local_today, periodic_note, periodic_places
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 LARGEST: Final = 10_000_000  # The largest attachment that is sent, in bytes.
 _MOST: Final = 500  # The largest number of headings, links and so on in a summary.
@@ -50,21 +51,11 @@ _NAMES: Final = 100  # The number of notes of one folder that are named in the t
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MARKDOWN: Final = "text/markdown"
 # Types that Obsidian knows and not every Python does.
-_KNOWN: Final = {
-    ".avif": "image/avif",
-    ".base": "application/yaml",
-    ".canvas": JSON,
-    ".flac": "audio/flac",
-    ".heic": "image/heic",
-    ".m4a": "audio/mp4",
-    ".md": MARKDOWN,
-    ".ogg": "audio/ogg",
-    ".opus": "audio/ogg",
-    ".webm": "video/webm",
-    ".webp": "image/webp",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-}
+_KNOWN: Final = (
+    {".avif": "image/avif", ".heic": "image/heic", ".webp": "image/webp", ".webm": "video/webm"}
+    | {".flac": "audio/flac", ".m4a": "audio/mp4", ".ogg": "audio/ogg", ".opus": "audio/ogg"}
+    | {".canvas": JSON, ".md": MARKDOWN, **dict.fromkeys((".base", ".yaml", ".yml"), "application/yaml")}
+)
 _TEXTS: Final = frozenset({JSON, "application/javascript", "application/xml", "application/yaml", "image/svg+xml"})
 
 
@@ -102,19 +93,6 @@ def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
     return file
 
 
-def note(view: VaultView, file: FileRow, address: VaultAddress) -> RenderedResource | Json:
-    """Returns a note: its text, some of its lines, or a summary. Raises `ResourceTooLarge`."""
-    if address.mode == "summary":
-        return _summary(view, file)
-    text = _text(view, file)
-    if address.offset or address.page is not None:
-        starts = line_starts(text)
-        first = min(address.offset, len(starts) - 1)
-        last = len(starts) - 1 if address.page is None else min(first + address.page, len(starts) - 1)
-        text = text[starts[first] : starts[last]]
-    return RenderedResource(MARKDOWN, text)
-
-
 def attachment(view: VaultView, file: FileRow) -> RenderedResource:
     """Returns a file as it is on the disk, as text if possible. Raises `ResourceMissing` or `ResourceTooLarge`."""
     if file.kind == "note":
@@ -137,13 +115,6 @@ def attachment(view: VaultView, file: FileRow) -> RenderedResource:
         except UnicodeDecodeError:
             pass  # Whoever asked can see what to make of the bytes.
     return RenderedResource(kind, None, data)
-
-
-def canvas(view: VaultView, file: FileRow) -> RenderedResource:
-    """Returns a canvas as text. Raises `ResourceMissing` or `ResourceTooLarge`."""
-    if file.kind != "canvas":
-        raise ResourceMissing(f"{file.path!r} is no canvas.")
-    return RenderedResource(MARKDOWN, canvas_outline(attachment(view, file).text or ""))
 
 
 def details(view: VaultView, file: FileRow) -> Json:
@@ -223,12 +194,11 @@ def stats(view: VaultView, address: VaultAddress) -> Json:
 
 def tags(view: VaultView, address: VaultAddress) -> Json:
     """Returns all tags, the most used first. Notes with a nested tag count for the outer one too."""
-    every = sorted(view.queries.tags(), key=lambda tag: (-tag.total, tag.key))
-    items = [
-        {"tag": tag.shown, "notes": tag.total} | ({"itself": tag.notes} if address.full else {})
-        for tag in every[address.offset :][: _size(address)]
-    ]
-    return listed(address, {}, len(every), items)
+
+    def item(tag: TagCount) -> Json:
+        return {"tag": tag.shown, "notes": tag.total} | ({"itself": tag.notes} if address.full else {})
+
+    return paged(address, {}, sorted(view.queries.tags(), key=lambda tag: (-tag.total, tag.key)), item)
 
 
 def structure(view: VaultView, address: VaultAddress) -> Json:
@@ -236,17 +206,12 @@ def structure(view: VaultView, address: VaultAddress) -> Json:
     every = view.queries.structure()
     inner = Counter(folder.path.rpartition("/")[0] for folder in every if "/" in folder.path)
     shown = [folder for folder in every if address.full or folder.path.count("/") < _LEVELS]
-    page = shown[address.offset :][: _size(address)]
-    items: list[Json] = []
-    for folder in page:
-        item: Json = {
-            "folder": folder.path,
-            "folders": inner[folder.path],
-            "notes": folder.notes,
-            "files": folder.files,
-        }
-        items.append(item | _names(view, folder.path) if address.full else item)
-    return listed(address, _names(view, "") if address.full else {"levels": _LEVELS}, len(shown), items)
+
+    def item(folder: FolderRow) -> Json:
+        counts = {"folders": inner[folder.path], "notes": folder.notes, "files": folder.files}
+        return {"folder": folder.path, **counts} | (_names(view, folder.path) if address.full else {})
+
+    return paged(address, _names(view, "") if address.full else {"levels": _LEVELS}, shown, item)
 
 
 def folder(view: VaultView, address: VaultAddress) -> Json:
@@ -254,13 +219,13 @@ def folder(view: VaultView, address: VaultAddress) -> Json:
     found = view.queries.folder(address.argument)
     if found is None:
         raise ResourceMissing(f"There is no folder {address.argument!r} in the vault.", address.argument)
-    every = [*found.folders, *found.files]
-    page = every[address.offset :][: _size(address)]
-    items = [
-        _file(view, each, address) if isinstance(each, ListedFiles) else {"folder": each.path, "notes": each.notes}
-        for each in page
-    ]
-    return listed(address, {"folder": found.path}, len(every), items)
+
+    def item(each: FolderRow | ListedFiles) -> Json:
+        if isinstance(each, FolderRow):
+            return {"folder": each.path, "notes": each.notes}
+        return _file(view, each, address)
+
+    return paged(address, {"folder": found.path}, [*found.folders, *found.files], item)
 
 
 def tag(view: VaultView, address: VaultAddress) -> Json:
@@ -278,26 +243,26 @@ def backlinks(view: VaultView, address: VaultAddress) -> Json:
     every = graph.backlinks(view.queries, file.path)
     items: list[Json] = []
     for link in graph.with_lines(view.queries, every[address.offset :][: _size(address)]):
-        item: Json = {"path": link.source, "line": link.line, "text": one_line(link.text, _LINE + 1)}
         source = view.queries.file(link.source) if address.full else None
-        items.append(item | details(view, source) if source else item)
+        item: Json = {"path": link.source, "line": link.line, "text": one_line(link.text, _LINE + 1)}
+        items.append(item | (details(view, source) if source else {}))
     return listed(address, {"path": file.path}, len(every), items)
 
 
 def neighbourhood(view: VaultView, address: VaultAddress) -> Json:
     """Returns the files near a note. Raises `ResourceMissing`."""
-    file = find_file(view, address.argument)
-    every = graph.neighbourhood(view.queries, file.path, int(dict(address.choices).get("depth", "1")))
-    page = every[address.offset :][: _size(address)]
-    items = [{name: value for name, value in near._asdict().items() if value != file.path} for near in page]
-    return listed(address, {"path": file.path}, len(every), items)
+    path = find_file(view, address.argument).path
+    every = graph.neighbourhood(view.queries, path, int(dict(address.choices).get("depth", "1")))
+
+    def item(near: graph.Neighbour) -> Json:
+        return {name: value for name, value in near._asdict().items() if value != path}
+
+    return paged(address, {"path": path}, every, item)
 
 
 def hubs(view: VaultView, address: VaultAddress) -> Json:
     """Returns the files that the most other files link to."""
-    every = graph.hubs(view.queries)
-    items = [{"path": path, "linked_from": files} for path, files in every[address.offset :][: _size(address)]]
-    return listed(address, {}, len(every), items)
+    return paged(address, {}, graph.hubs(view.queries), lambda hub: {"path": hub[0], "linked_from": hub[1]})
 
 
 def search(view: VaultView, address: VaultAddress) -> Json:
@@ -305,7 +270,7 @@ def search(view: VaultView, address: VaultAddress) -> Json:
     try:
         found = find(
             view.queries,
-            parse_query(address.argument),
+            address.argument,
             limit=_size(address),
             offset=address.offset,
             sort="modified",
@@ -316,23 +281,22 @@ def search(view: VaultView, address: VaultAddress) -> Json:
         raise BadAddress(str(error)) from error
     items: list[Json] = []
     for hit in found.hits:
-        item: Json = {"path": hit.path, "lines": [match._asdict() for match in hit.matches]}
         file = view.queries.file(hit.path) if address.full else None
-        items.append(item | {"matching": hit.lines} | details(view, file) if file else item)
-    about: Json = {"query": address.argument} | ({"problem": found.problem} if found.problem else {})
-    about |= {} if found.exact else {"exact": False}
+        item: Json = {"path": hit.path, "lines": [match._asdict() for match in hit.matches]}
+        items.append(item | ({"matching": hit.lines} | details(view, file) if file else {}))
+    about = {"query": address.argument, **_if_any(problem=found.problem), **({} if found.exact else {"exact": False})}
     return listed(address, about, found.total, items)
 
 
 def history(view: VaultView, address: VaultAddress) -> Json:
     """Returns the writes of all servers of this vault, the newest first."""
-    every = list(view.journal.entries())
-    items: list[Json] = []
-    for entry in every[address.offset :][: _size(address)]:
-        item: Json = {"id": entry.id, "at": iso(round(entry.at * 1e9)), "did": entry.did}
-        item |= {"state": entry.state} if entry.state in ("undone", "recovered") else {}
-        items.append(item | (_changed(entry) if address.full else {}))
-    return listed(address, {}, len(every), items)
+
+    def item(entry: JournalEntry) -> Json:
+        state = {"state": entry.state} if entry.state in ("undone", "recovered") else {}
+        changed = _changed(entry) if address.full else {}
+        return {"id": entry.id, "at": iso(round(entry.at * 1e9)), "did": entry.did} | state | changed
+
+    return paged(address, {}, list(view.journal.entries()), item)
 
 
 def _changed(entry: JournalEntry) -> Json:
@@ -451,9 +415,21 @@ def _version(view: VaultView, address: VaultAddress, today: date) -> str | None:
 def _content(view: VaultView, address: VaultAddress, today: date) -> RenderedResource | Json:
     match address.kind:
         case kind if kind in ("note", *PERIODS):
-            return note(view, find_note(view, address, today), address)
+            file = find_note(view, address, today)
+            if address.mode == "summary":
+                return _summary(view, file)
+            text = _text(view, file)
+            if address.offset or address.page is not None:
+                starts = line_starts(text)
+                first = min(address.offset, len(starts) - 1)
+                last = len(starts) - 1 if address.page is None else min(first + address.page, len(starts) - 1)
+                text = text[starts[first] : starts[last]]
+            return RenderedResource(MARKDOWN, text)
         case "canvas":
-            return canvas(view, find_file(view, address.argument))
+            file = find_file(view, address.argument)
+            if file.kind != "canvas":
+                raise ResourceMissing(f"{file.path!r} is no canvas.")
+            return RenderedResource(MARKDOWN, canvas_outline(attachment(view, file).text or ""))
         case "attachment":
             return attachment(view, find_file(view, address.argument))
         case "base":
@@ -462,15 +438,16 @@ def _content(view: VaultView, address: VaultAddress, today: date) -> RenderedRes
             return _LISTS[kind](view, address)
 
 
-def listed(address: VaultAddress, about: Json, total: int, items: Sequence[Json]) -> Json:
+def listed(address: VaultAddress, about: Json, total: int, items: list[Json]) -> Json:
     """Returns one page of a list. `items` are those of the page alone."""
-    shown = len(items)
-    content: Json = {**about, "total": total, "shown": shown}
-    end = address.offset + shown
-    if shown and end < total:
-        content["next"] = address._replace(offset=end).uri
-    content["items"] = list(items)
-    return content
+    end = address.offset + len(items)
+    following = {"next": address._replace(offset=end).uri} if items and end < total else {}
+    return {**about, "total": total, "shown": len(items), **following, "items": items}
+
+
+def paged(address: VaultAddress, about: Json, every: Sequence[T], item: Callable[[T], Json]) -> Json:
+    """Returns one page of a list of `every`, each written by `item`."""
+    return listed(address, about, len(every), list(map(item, every[address.offset :][: _size(address)])))
 
 
 def caveat(status: IndexStatus) -> Json:
