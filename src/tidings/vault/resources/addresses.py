@@ -4,6 +4,7 @@ An unencoded `#` stands for itself, so that `vault://tag/#idea` works.
 """
 
 import re
+from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, cast
 from urllib.parse import quote
 
@@ -21,6 +22,7 @@ Mode = Literal["summary", "full"]
 MOST_ITEMS: Final = 1000  # The largest number of items on one page of a list.
 MOST_LINES: Final = 10_000_000
 _LIST: Final = ("mode", "limit", "offset")
+_CHECKS: Final[dict[str, Callable[[str], object]]] = {"{query}": parse_query, "{+path}": check_possible}
 CHOICES: Final = {"mode": ("summary", "full"), "format": ("markdown", "json"), "depth": ("1", "2")}
 """The values of parameters that have few."""
 
@@ -112,14 +114,10 @@ def parse_address(uri: str) -> VaultAddress:
     That is the one rule for reading and subscribing. The resource may not exist, or not yet.
     """
     kind, argument, query = FAMILY.split(uri)
-    match kind.name:
-        case "search":
-            argument = argument.strip()
-        case "tag":
-            # The lookbehind keeps a long run of slashes in the middle from being tried from each of them.
-            argument = re.sub(r"^[\s#/]+|(?<![\s/])[\s/]+$", "", argument)
-        case _:
-            argument = argument.strip("/")
+    if kind.name == "tag":
+        # The lookbehind keeps a long run of slashes in the middle from being tried from each of them.
+        argument = re.sub(r"^[\s#/]+|(?<![\s/])[\s/]+$", "", argument)
+    argument = argument.strip() if kind.name == "search" else argument.strip("/")
     if kind.argument and not argument and kind.name != "folder":
         raise BadAddress(f"{quoted(uri)} does not say which. Write {FAMILY.shown(kind)}.")
     if kind.name in PERIODS:
@@ -127,7 +125,11 @@ def parse_address(uri: str) -> VaultAddress:
         if day is None:
             raise BadAddress(f"{quoted(argument)} is not a date. Write one such as 2026-01-31, or 'today'.")
         argument = str(day)
-    _check_argument(kind, argument)
+    try:
+        if argument and kind.argument in _CHECKS:
+            _CHECKS[kind.argument](argument)
+    except (BadQuery, BadPath) as error:
+        raise BadAddress(str(error)) from error
     for name, allowed in CHOICES.items():
         if query.get(name, allowed[0]) not in allowed:
             raise BadAddress(f"There is no {name} {quoted(query[name])}. Choose {' or '.join(map(repr, allowed))}.")
@@ -139,16 +141,6 @@ def parse_address(uri: str) -> VaultAddress:
         raise BadAddress("limit and offset choose lines of the text. Leave them out, or leave out mode=summary.")
     choices = tuple((name, value) for name, value in query.items() if name not in _LIST)
     return VaultAddress(kind.name, argument, mode, limit, offset or 0, choices)
-
-
-def _check_argument(kind: ResourceKind, argument: str) -> None:
-    try:
-        if kind.name == "search":
-            parse_query(argument)
-        elif kind.argument == "{+path}" and argument:
-            check_possible(argument)
-    except (BadQuery, BadPath) as error:
-        raise BadAddress(str(error)) from error
 
 
 def _number(name: str, text: str | None, least: int, most: int) -> int | None:

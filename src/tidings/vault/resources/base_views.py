@@ -38,15 +38,10 @@ def shown_views(
     found: list[ShownView] = []
     for path, text, only in _sources(view, file):
         base = parse_base(text)
-        timed = now is not None and bool(base.uses - {"today"})
+        timed = now if base.uses - {"today"} else None
+        mount, moment = graph.mount_name(view.queries, file.path), timed or datetime.combine(today, time())
         results = view.bases.views(
-            view.queries,
-            view.vault,
-            base,
-            mount=graph.mount_name(view.queries, file.path),
-            this=this or file.path,
-            now=now if timed and now else datetime.combine(today, time()),
-            keep=not timed,
+            view.queries, view.vault, base, mount=mount, this=this or file.path, now=moment, keep=timed is None
         )
         found += [ShownView(path, base, each) for each in results if not only or key(each.view.name) == key(only)]
         if not base.views:
@@ -66,15 +61,6 @@ def _sources(view: VaultView, file: FileRow) -> Iterator[tuple[str, str, str]]:
     if file.kind == "base":
         yield file.path, text, ""
         return
-    for block in _blocks(text):
-        yield file.path, block, ""
-    for link in graph.outgoing(view.queries, file.path):
-        if link.embed and link.leads_to and link.leads_to.lower().endswith(".base"):
-            yield link.leads_to, view.queries.text(link.leads_to) or "", link.subpath.lstrip("#")
-
-
-def _blocks(text: str) -> Iterator[str]:
-    """Yields the contents of the `base` code blocks in a note."""
     fence, lines = "", list[str]()
     for line in text.splitlines():
         found = _FENCE.fullmatch(line)
@@ -82,10 +68,13 @@ def _blocks(text: str) -> Iterator[str]:
             fence, lines = found[1], [found[2]]
         elif fence and found and not found[2] and found[1].startswith(fence):
             if lines[0] == "base":
-                yield "\n".join(lines[1:])
+                yield file.path, "\n".join(lines[1:]), ""
             fence = ""
         elif fence:
             lines.append(line)
+    for link in graph.outgoing(view.queries, file.path):
+        if link.embed and link.leads_to and link.leads_to.lower().endswith(".base"):
+            yield link.leads_to, view.queries.text(link.leads_to) or "", link.subpath.lstrip("#")
 
 
 def state(shown: list[ShownView], offset: int, limit: int | None) -> str:
@@ -103,17 +92,17 @@ def state(shown: list[ShownView], offset: int, limit: int | None) -> str:
 def as_rows(shown: ShownView, offset: int, limit: int) -> dict[str, Any]:
     """Returns a view as data."""
     path, base, (view, rows, total, summaries, problems) = shown
-    page = rows[offset:][:limit]
-    content: dict[str, Any] = {"base": path, "view": view.name, "type": view.type, "total": total, "shown": len(page)}
-    content["columns"] = [{"id": column.id, "name": base.shown_name(column.id)} for column in view.columns]
-    content["rows"] = [
+    shown_rows = [
         {"path": row.path}
         | ({"group": _json(row.group)} if view.group else {})
         | {"values": {name: _json(value) for name, value in _cells(view, row)}}
-        for row in page
+        for row in rows[offset:][:limit]
     ]
+    content = {"base": path, "view": view.name, "type": view.type, "total": total, "shown": len(shown_rows)}
+    columns = [{"id": column.id, "name": base.shown_name(column.id)} for column in view.columns]
     sums = [{"column": column, "name": name, "value": _json(value)} for column, name, value in summaries]
     more = {"summaries": sums, "problems": [*base.problems, *problems]}
+    content |= {"columns": columns, "rows": shown_rows}
     return content | {name: value for name, value in more.items() if value}
 
 

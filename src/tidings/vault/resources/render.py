@@ -321,10 +321,9 @@ def _changed(entry: JournalEntry) -> Json:
 def base(view: VaultView, address: VaultAddress, today: date) -> RenderedResource | Json:
     """Returns the views of a base, or of those in a note. Raises `ResourceMissing`."""
     now = datetime.combine(today, datetime.now().time())  # noqa: DTZ005 - local
-    choices = dict(address.choices)
     shown = _shown_views(view, address, today, now)
     page = address.offset, _size(address)
-    if choices.get("format") == "json":
+    if ("format", "json") in address.choices:
         return {"path": address.argument, "views": [base_views.as_rows(each, *page) for each in shown]}
     text = "\n".join(base_views.as_markdown(each, *page) for each in shown)
     return RenderedResource(MARKDOWN, "\n".join(filter(None, [view.status.standing, text])))
