@@ -1,15 +1,8 @@
 """Finds the resources that differ after a change of the index, by comparing.
 
 A batch of files touches some names, links, tags and folders (`Touched`). Those decide which of the subscribed resources
-*may* differ; each of them is compared before and after the batch is stored, and published only if it differs.
-
-The files themselves are always compared, by their hashes: the log has every note that changed, subscribed to or not.
-
-`SubscribedResources` remembers resources for a while after their last subscriber has gone, since it may come back and
-ask what it missed. If it comes back later, to a log that is older than this memory, the resource is published.
-
-Searches can take long, and any change may affect them. So `Searches` compares them in the readers' threads, and pauses
-in proportion to the time that took. The last change is always followed by a comparison.
+*may* differ; each of them is compared before and after the batch is stored, and published only if it differs. The files
+themselves are always compared, by their hashes: the log has every note that changed, subscribed to or not.
 """
 
 import asyncio
@@ -39,6 +32,7 @@ COMPUTED: Final = ("vault://search/", "vault://base/", "vault://neighbourhood/",
 """The resources that any change may affect, and that can take long."""
 
 _SINGLE: Final = ("recent", "stats", "tags", "structure")  # The kinds with one resource each.
+_OF_FILE: Final = ("note", "attachment", "canvas", *PERIODS)
 _MOST_LEFT: Final = 1000  # Resources without subscribers that are remembered.
 _PAUSE_FACTOR: Final = 2  # The pause after a comparison of searches, as a multiple of its duration.
 _LONGEST_PAUSE: Final = 10.0
@@ -59,7 +53,10 @@ class FoundChanges:
 
 
 class SubscribedResources:
-    """The resources with subscribers, now or in the last `keep` seconds. `outlived`: the log may be older than this."""
+    """The resources with subscribers, now or in the last `keep` seconds: one may come back and ask what it missed.
+
+    If it comes back later, to a log that is older than this memory (`outlived`), the resource is published.
+    """
 
     def __init__(self, *, outlived: bool, keep: float = 600, clock: Callable[[], float] = time.monotonic) -> None:
         self._present: set[str] = set()
@@ -107,9 +104,7 @@ class Touched:
 
     paths: frozenset[str] = frozenset()  # The files that are changed, new or deleted.
     moved: bool = False  # True if some of them are new or deleted.
-    files: Mapping[str, str] = field(
-        default_factory=dict[str, str]
-    )  # The states of those whose content differs, by URI.
+    files: Mapping[str, str] = field(default_factory=dict[str, str])  # By URI: states of those whose content differs.
     linked: frozenset[str] = frozenset()  # The keys of the names that these files link to, or linked to.
     tags: frozenset[str] = frozenset()  # The keys of the tags that they have or had, with all tags above them.
     everything: bool = False  # True if all resources may differ, for example because the status of the index changed.
@@ -161,22 +156,22 @@ def file_uri(path: str) -> str:
     return uri("note" if path.lower().endswith(".md") else "attachment", path)
 
 
+def _address(uri: str) -> VaultAddress | None:
+    with suppress(ValueError):
+        return parse_address(uri)
+    return None
+
+
 def is_file_uri(uri: str) -> bool:
     """Returns whether `uri` is that of a file, as `file_uri` writes it."""
-    try:
-        address = parse_address(uri)
-    except ValueError:
-        return False
-    return address.kind in ("note", "attachment") and uri == file_uri(address.argument)
+    address = _address(uri)
+    return bool(address and address.kind in ("note", "attachment") and uri == file_uri(address.argument))
 
 
 def is_of_file(uri: str) -> bool:
     """Returns whether the state of a resource depends on one file alone, whatever else is in the index."""
-    try:
-        address = parse_address(uri)
-    except ValueError:
-        return False
-    return address.kind in ("note", "attachment", "canvas", *PERIODS) and address.mode != "summary"
+    address = _address(uri)
+    return bool(address and address.kind in _OF_FILE and address.mode != "summary")
 
 
 def all_of(queries: Queries) -> Touched:
@@ -199,20 +194,19 @@ def touched(queries: Queries, entries: Sequence[IndexEntry], gone: Sequence[str]
         (json.dumps([*(entry.path for entry in entries), *gone]),),
     )
     known = {path: (id_, tuple(state)) for path, id_, *state in rows}
-    changed = [
-        entry
-        for entry in entries
-        if entry.path not in known or known[entry.path][1] != (entry.hash, entry.stamp.mtime, entry.stamp.size)
-    ]
     went = [path for path in gone if path in known]
-    paths = frozenset([*(entry.path for entry in changed), *went])
-    moved = bool(went) or any(entry.path not in known for entry in changed)
+    changed: list[IndexEntry] = []
     files = {file_uri(path): "" for path in went}
-    for entry in changed:
+    for entry in entries:
         before = known[entry.path][1] if entry.path in known else None
+        if before == (entry.hash, entry.stamp.mtime, entry.stamp.size):
+            continue
+        changed.append(entry)
         if before is None or entry.hash is None or entry.hash != before[0]:
             stamp = f"{entry.path}\0{entry.stamp.size}\0{entry.stamp.mtime}"
             files[file_uri(entry.path)] = entry.hash or ("" if entry.kind == "note" else stamp)
+    paths = frozenset([*(entry.path for entry in changed), *went])
+    moved = bool(went) or any(entry.path not in known for entry in changed)
     if not deep:
         return Touched(paths, moved, files)
     old = json.dumps([id_ for path, (id_, _) in known.items() if path in paths])
@@ -241,11 +235,8 @@ class ChangeDetector:
             return {}
         wanted = Filter.of(subscriptions)
         self._last = {uri: last for uri, last in self._last.items() if uri in wanted.uris}
-        affected: set[str] = set()
-        for each in wanted.uris:
-            with suppress(ValueError):
-                if not each.startswith(COMPUTED) and what.may_change(parse_address(each)):
-                    affected.add(each)
+        stored = [(each, _address(each)) for each in wanted.uris if not each.startswith(COMPUTED)]
+        affected = {each for each, address in stored if address and what.may_change(address)}
         if wanted.prefixes:
             affected.update(uri for uri in what.uris(queries.candidates) if wanted.wants(ResourceUpdated(uri)))
         before = {uri: self._last.get(uri) or self.fingerprint(queries, uri) for uri in sorted(affected)}
@@ -261,7 +252,11 @@ class ChangeDetector:
 
 @dataclass
 class Searches:
-    """Publishes the `remembered` searches whose `fingerprint`, a text for each URI, differs."""
+    """Publishes the `remembered` searches whose `fingerprint`, a text for each URI, differs.
+
+    Searches can take long, and any change may affect them: it pauses in proportion to the time that comparing took. The
+    last change is always followed by a comparison.
+    """
 
     fingerprint: Callable[[str], Awaitable[str]]
     remembered: Callable[[], Sequence[str]]

@@ -38,7 +38,6 @@ from tidings.vault.index.index import Index
 from tidings.vault.library import PublishedStates, VaultLibrary
 from tidings.vault.resources import listing, render
 from tidings.vault.resources.addresses import FAMILY, parse_address
-from tidings.vault.resources.render import RenderedResource
 from tidings.vault.tools import lookup, tools
 from tidings.vault.tools.results import NOTES_META, refusals_told
 
@@ -133,7 +132,7 @@ class VaultServer(ExactServer):
             published=PublishedStates(bus) if isinstance(bus, LocalBus) else None,
             on_lost=self._lost,
             expect=self._expect,
-            deliver_here=self._deliver_here,
+            deliver_here=lambda uris, listed: self._live.deliver_here(uris, listed=listed),
         )
         # A name on the disk need not be text.
         folders = [mount.root.name.encode(errors="replace").decode() or "vault" for mount in self.vault.mounts]
@@ -177,9 +176,6 @@ class VaultServer(ExactServer):
 
     async def _publish(self, found: FoundChanges) -> None:
         await self._announce([*found.states], listed=found.listed, changed_at=found.changed_at, before=found.before)
-
-    def _deliver_here(self, uris: Sequence[str], listed: bool) -> None:
-        self._live.deliver_here(uris, listed=listed)
 
     def _expect(self, found: FoundChanges) -> None:
         for each in found.before.keys() & found.states.keys():
@@ -225,23 +221,20 @@ class _VaultResources:
         return await self.library.ask(lambda view: listing.page(view, cursor))
 
     async def read(self, uri: str) -> Sequence[ReadResourceContents]:
+        ask = partial(self.library.ask, lambda view: render.render(view, uri), search=uri.startswith(COMPUTED))
         try:
-            rendered = await self._render(uri)
+            try:
+                rendered = await ask()
+            except LookupError:
+                if self.library.status.phase != "indexing":
+                    raise
+                # It may exist, and not be indexed yet.
+                with anyio.move_on_after(_READ_SECONDS):
+                    await self.library.settled()
+                rendered = await ask()
         except LookupError as error:
             raise ResourceNotFoundError(str(error)) from error
         except (ValueError, OSError, IndexBlocked, IndexDamaged) as error:
             raise ResourceError(str(error)) from error
         content = rendered.data if rendered.text is None else rendered.text
         return [ReadResourceContents(content=content or b"", mime_type=rendered.mime_type)]
-
-    async def _render(self, uri: str) -> RenderedResource:
-        ask = partial(self.library.ask, lambda view: render.render(view, uri), search=uri.startswith(COMPUTED))
-        try:
-            return await ask()
-        except LookupError:
-            if self.library.status.phase != "indexing":
-                raise
-        # It may exist, and not be indexed yet.
-        with anyio.move_on_after(_READ_SECONDS):
-            await self.library.settled()
-        return await ask()

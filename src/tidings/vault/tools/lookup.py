@@ -41,11 +41,6 @@ class ResultRange(NamedTuple):
     def of(self, items: Sequence[T]) -> Sequence[T]:
         return items[self.offset : self.offset + self.limit]
 
-    def next(self, total: int) -> int | None:
-        """Returns the start of the next part, if there is one."""
-        end = self.offset + self.limit
-        return end if end < total else None
-
 
 def changed_file(view: VaultView, uri: str) -> ChangedItem:
     """Describes the file at a URI, which has changed."""
@@ -72,13 +67,12 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange, *, by_mea
     hits: list[HitResult] = []
     lines: list[str] = []
     for hit in found.hits:
-        hits.append({"path": hit.path, "lines": [{"line": match.line, "text": match.text} for match in hit.matches]})
+        hits.append({"path": hit.path, "lines": [{"line": line, "text": text} for line, text in hit.matches]})
         lines += [hit.path, *(f"  {match.line}: {match.text}" for match in hit.matches)]
         if (more := hit.lines - len(hit.matches)) > 0:
             lines.append(f"  and {counted(more, 'more line')}")
     head = f"{'' if found.exact else 'At least '}{counted(found.total, 'file')} for {query}"
-    data = {"total": found.total, "results": hits}
-    return _said(view, [head, *lines], data, found.problem or "", more=span.next(found.total))
+    return _said(view, [head, *lines], {"total": found.total, "results": hits}, found.problem or "", span=span)
 
 
 def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolResult:
@@ -89,7 +83,7 @@ def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolR
             raise no_such_tag(view, tag)
         notes = [each.path for each in view.queries.with_tag(tag, *span)]
         head = f"{counted(count.total, 'note')} with #{count.shown}"
-        return _said(view, [head, *notes], {"total": count.total, "notes": notes}, more=span.next(count.total))
+        return _said(view, [head, *notes], {"total": count.total, "notes": notes}, span=span)
     wanted = key(prefix.strip().removeprefix("#"))
     every = [each for each in view.queries.tags() if each.key.startswith(wanted)]
     every.sort(key=lambda each: (-each.total, each.key))
@@ -97,7 +91,7 @@ def tags(view: VaultView, tag: str, prefix: str, span: ResultRange) -> CallToolR
     head = f"{counted(len(every), 'tag')}{f' beginning with #{wanted}' if wanted else ''}"
     lines = [head, *(f"#{each.shown} ({each.total:,})" for each in shown)]
     data = {"total": len(every), "tags": [{"tag": each.shown, "count": each.total} for each in shown]}
-    return _said(view, lines, data, more=span.next(len(every)))
+    return _said(view, lines, data, span=span)
 
 
 def no_such_tag(view: VaultView, tag: str) -> ResourceMissing:
@@ -130,7 +124,7 @@ def links(  # noqa: C901 - one case for each direction
             notes = graph.orphans(queries)
             shown = span.of(notes)
             lines = [f"{counted(len(notes), 'note')} without links", *shown]
-            return _said(view, lines, {"total": len(notes), "notes": shown}, more=span.next(len(notes)))
+            return _said(view, lines, {"total": len(notes), "notes": shown}, span=span)
         case "path":
             if not to.strip():
                 raise BadPath("`to` is empty.", "Give the note to find a way to, beside `path`, the one to begin at.")
@@ -150,17 +144,15 @@ def links(  # noqa: C901 - one case for each direction
             item["target"] = link.leads_to
         items.append(item)
         lines.append(f"{link.source}:{link.line}: {written} → {link.leads_to or 'nowhere'}: {text}")
-    return _said(view, lines, {"total": len(every), "links": items}, more=span.next(len(every)))
+    return _said(view, lines, {"total": len(every), "links": items}, span=span)
 
 
 def recent(view: VaultView, span: ResultRange) -> CallToolResult:
     """Returns the notes that changed last."""
     files = view.queries.recent(span.limit + 1, span.offset)
-    total = span.offset + len(files)
-    shown = files[: span.limit]
-    data = {"files": [{"path": file.path, "modified": iso(file.mtime)} for file in shown]}
-    lines = ["Changed last (UTC)", *(f"{iso(file.mtime)}  {file.path}" for file in shown)]
-    return _said(view, lines, data, more=span.next(total))
+    data: dict[str, Any] = {"files": [{"path": file.path, "modified": iso(file.mtime)} for file in files[: span.limit]]}
+    lines = ["Changed last (UTC)", *(f"{file['modified']}  {file['path']}" for file in data["files"])]
+    return _said(view, lines, data, span=span, total=span.offset + len(files))
 
 
 def structure(view: VaultView, folder: str, depth: int, limit: int) -> CallToolResult:
@@ -170,32 +162,35 @@ def structure(view: VaultView, folder: str, depth: int, limit: int) -> CallToolR
         known = [each.path for each in view.queries.structure()]
         hint = did_you_mean(folder, known, most=3, key=key, among=len(known)) or " Leave it out to see all folders."
         raise ResourceMissing(f"There is no folder {folder!r}.{hint}")
-    folders = view.queries.structure(depth, listing.path)
-    files = [basename(each.path) for each in listing.files]
-    top = listing.path.count("/") + 1 if listing.path else 0
-    lines = [
-        f"{listing.path or 'The vault'}: {counted(len(folders), 'folder')}, {counted(len(files), 'file')}",
-        *(
-            f"{'  ' * (each.path.count('/') - top)}{basename(each.path)}/ ({counted(each.notes, 'note')})"
-            for each in folders[:limit]
-        ),
-        *files[:limit],
-    ]
-    data = {"folder": listing.path, "folders": [each._asdict() for each in folders[:limit]], "files": files[:limit]}
+    folders, files = view.queries.structure(depth, listing.path), [basename(each.path) for each in listing.files]
+    lines = [f"{listing.path or 'The vault'}: {counted(len(folders), 'folder')}, {counted(len(files), 'file')}"]
     left = max(len(folders) - limit, 0) + max(len(files) - limit, 0)
+    folders, files = folders[:limit], files[:limit]
+    top = listing.path.count("/") + 1 if listing.path else 0
+    for each in folders:
+        indent = "  " * (each.path.count("/") - top)
+        lines.append(f"{indent}{basename(each.path)}/ ({counted(each.notes, 'note')})")
+    data = {"folder": listing.path, "folders": [each._asdict() for each in folders], "files": files}
     more = f"{left:,} more are left out: ask for one of the folders, or with a higher limit." if left else ""
-    return _said(view, lines, data, more)
+    return _said(view, [*lines, *files], data, more)
 
 
 def _said(
-    view: VaultView, lines: Sequence[str], data: dict[str, Any], problem: str = "", *, more: int | None = None
+    view: VaultView,
+    lines: Sequence[str],
+    data: dict[str, Any],
+    problem: str = "",
+    *,
+    span: ResultRange | None = None,
+    total: int | None = None,
 ) -> CallToolResult:
-    """Returns an answer with a note about it, and the offset of the next page."""
-    if more is not None:
+    """Returns an answer with a note about it, and the offset of the page after `span`, if the `total` is higher."""
+    following = ""
+    if span and (more := span.offset + span.limit) < (data["total"] if total is None else total):
         data["next_offset"] = more
+        following = f"More with offset={more}."
     if note := " ".join(filter(None, [problem, view.status.standing])):
         data["note"] = note
-    following = "" if more is None else f"More with offset={more}."
     return answer("\n".join(filter(None, [*lines, following, note])), data)
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from mcp_types import CallToolResult, ImageContent
 
 from tidings._kit.files import read_file
-from tidings._kit.text import listed
+from tidings._kit.text import counted, listed
 from tidings.server.families import ResourceMissing
 from tidings.vault.files.content import Texts
 from tidings.vault.files.disk import Disk
@@ -137,10 +137,7 @@ def read(
     if not paths:
         raise EditRefused("Name at least one note, as in paths=['Projects/Plan.md'].")
     room = max_tokens * CHARACTERS_PER_TOKEN
-    pieces: list[ExcerptResult] = []
-    problems = [remark] if remark else []
-    unread: list[str] = []
-    images: list[ImageContent] = []
+    pieces, images, problems, unread = list[ExcerptResult](), list[ImageContent](), list[str](), list[str]()
     for path in dict.fromkeys(paths):
         if room <= 0:
             unread.append(path)
@@ -156,10 +153,10 @@ def read(
         pieces.append(piece)
     if unread:
         problems.append(f"Not read, for lack of room: {', '.join(unread)}. Ask for them again, or raise max_tokens.")
+    said = [*filter(None, [remark]), *problems]
     if not pieces:
-        raise EditRefused("\n".join(problems))
-    result = results.texts("\n\n".join([*map(_shown, pieces), *problems]), pieces)
-    return result.model_copy(update={"content": [*result.content, *images]}) if images else result
+        raise EditRefused("\n".join(said))
+    return results.texts("\n\n".join([*map(_shown, pieces), *said]), pieces, images)
 
 
 def _piece(
@@ -178,29 +175,23 @@ def _piece(
         raise NotThere(f"{found!r} cannot be read: {where}.") from error
     if content.problem and "\0" in content.text:
         raise NotText(f"{found!r} is no text. Read the resource {uri('attachment', found)}.")
+    remarks = [f"{path!r} could also be {listed(map(repr, others))}."] if others else []
     computed = _computed(view, found, content.text, chosen)
     if computed is None:
         shown = excerpt(content.text, chosen.of(content.text), room)
     else:
         shown = excerpt(computed, "", room)
-        shown = shown._replace(
-            left_out=shown.left_out and f"The rest is left out. Ask with max_tokens={_tokens(len(computed))}."
-        )
+        rest = f"The rest is left out. Ask with max_tokens={_tokens(len(computed))}."
+        shown = shown._replace(left_out=shown.left_out and rest)
+        remarks.append("This is its result; lines='1-' shows its source.")
+    if content.problem:
+        remarks.append(f"What could not be read is shown as \ufffd: {content.problem}.")
     texts.keep(content.version, content.text)
-    piece: ExcerptResult = {
-        "path": found,
-        "version": content.version,
-        "text": shown.text,
-        "lines": str(shown.lines or 0),
-        "total_lines": shown.total,
-    }
+    lines, total = str(shown.lines or 0), shown.total
+    piece = ExcerptResult(path=found, version=content.version, text=shown.text, lines=lines, total_lines=total)
     if shown.left_out:
         piece["left_out"] = shown.left_out
-    if remarks := [
-        *([f"{path!r} could also be {listed(map(repr, others))}."] if others else []),
-        *(["This is its result; lines='1-' shows its source."] if computed is not None else []),
-        *([f"What could not be read is shown as \ufffd: {content.problem}."] if content.problem else []),
-    ]:
+    if remarks:
         piece["note"] = " ".join(remarks)
     return piece
 
@@ -229,16 +220,16 @@ def _image(view: VaultView, path: str) -> tuple[ExcerptResult, ImageContent] | N
     kind = next((kind for start, kind in _IMAGES.items() if re.match(start, data, re.DOTALL)), None)
     if kind is None:
         return None
-    piece: ExcerptResult = {"path": path, "version": version_of(data), "text": "", "lines": "0", "total_lines": 0}
+    piece = ExcerptResult(path=path, version=version_of(data), text="", lines="0", total_lines=0)
     piece["note"] = f"It is an image, {kind}, of {len(data):,} bytes."
     return piece, ImageContent(type="image", data=b64encode(data).decode(), mime_type=kind)
 
 
 def _shown(piece: ExcerptResult) -> str:
     """Returns a note as text, with a heading line."""
-    total, count = piece["total_lines"], f"{piece['total_lines']:,}"
+    total = piece["total_lines"]
     whole = piece["lines"] == (f"1-{total}" if total > 1 else str(total)) and not piece.get("left_out")
-    which = f"{count} line{'' if total == 1 else 's'}" if whole else f"lines {piece['lines']} of {count}"
+    which = counted(total, "line") if whole else f"lines {piece['lines']} of {total:,}"
     head = f"=== {piece['path']} (version {piece['version']}, {which}) ==="
     said = [*filter(None, [head, piece.get("note")]), "", piece["text"].removesuffix("\n")]
     return "\n".join([*said, *filter(None, [piece.get("left_out")])])
@@ -273,7 +264,12 @@ def parse_day(text: str) -> date:
 
 def info(view: VaultView, texts: Texts, path: str) -> CallToolResult:
     """Returns the facts about a file, or about the vault. Raises `ResourceMissing`."""
-    facts = _file_info(view, texts, path) if path else _vault_info(view)
+    facts: Info = _file_info(view, texts, path) if path else {}
+    if not path:
+        facts |= {"vaults": [mount.name for mount in view.vault.mounts if mount.name], **view.queries.stats()}
+        facts["properties"] = dict(islice(view.queries.properties_in_use().items(), _MOST))
+        notes = [view.status.standing, *view.status.notes, *view.journal.recovered]
+        facts |= {"index": view.status.phase, "note": " ".join(dict.fromkeys(filter(None, notes)))}
     data = {name: value for name, value in facts.items() if value not in (None, "", [], {})}
     return answer("\n".join(f"{name}: {_fact(value)}" for name, value in data.items()), data)
 
@@ -285,15 +281,8 @@ def _file_info(view: VaultView, texts: Texts, path: str) -> Info:
         raise ResourceMissing(f"{found!r} is not in the index yet. Try again, or read it.")
     if file.hash and (text := queries.text(found)) is not None:
         texts.keep(file.hash, text)  # A later conflict can say what has changed.
-    facts: Info = {
-        "path": file.path,
-        "kind": file.kind,
-        "version": file.hash,
-        "modified": iso(file.mtime),
-        "size": file.size,
-        "open": app_link(view, file.path),
-        "problem": file.problem,
-    }
+    facts: Info = {"path": file.path, "kind": file.kind, "version": file.hash, "modified": iso(file.mtime)}
+    facts |= {"size": file.size, "open": app_link(view, file.path), "problem": file.problem}
     if file.kind == "note":
         tasks, headings, blocks = queries.tasks(file.path), queries.headings(file.path), queries.blocks(file.path)
         still_open = sum(task.status == " " for task in tasks)
@@ -309,18 +298,6 @@ def _file_info(view: VaultView, texts: Texts, path: str) -> Info:
         }
     facts["links"] = {"out": queries.count("links", file.path), "back": len(graph.backlinks(queries, file.path))}
     return facts | {"note": view.status.standing}
-
-
-def _vault_info(view: VaultView) -> Info:
-    return {
-        "vaults": [mount.name for mount in view.vault.mounts if mount.name],
-        **view.queries.stats(),
-        "properties": dict(islice(view.queries.properties_in_use().items(), _MOST)),
-        "index": view.status.phase,
-        "note": " ".join(
-            dict.fromkeys(filter(None, [view.status.standing, *view.status.notes, *view.journal.recovered]))
-        ),
-    }
 
 
 def _fact(value: Any) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NotRequired
 
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult, ImageContent, TextContent
 from typing_extensions import TypedDict
 
 from tidings.server import exact_calls
@@ -170,10 +170,10 @@ def answer(text: str, data: Any) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)
 
 
-def texts(text: str, notes: Sequence[ExcerptResult]) -> CallToolResult:
+def texts(text: str, notes: Sequence[ExcerptResult], images: Sequence[ImageContent]) -> CallToolResult:
     """Returns a result with the texts of notes, each once: several hosts show structured content, or else the text."""
     facts = [{name: value for name, value in note.items() if name != "text"} for note in notes]
-    return CallToolResult(content=[TextContent(type="text", text=text)], _meta={NOTES_META: facts})
+    return CallToolResult(content=[TextContent(type="text", text=text), *images], _meta={NOTES_META: facts})
 
 
 _NAMED = (BadPath, BadQuery, EditRefused, ResourceMissing, IndexBlocked, IndexDamaged, WriteRefused, WriteFailed)
