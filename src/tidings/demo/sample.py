@@ -104,11 +104,9 @@ class Sample:
         return text
 
     def edit_plan(self) -> None:
-        """Edits the plan as a person might: ticks off the first task, and adds another."""
         self._add_task(self._plan_text().replace("- [ ] ", "- [x] ", 1), next(self._tasks))
 
     def edit_while_away(self) -> str:
-        """Edits the plan while no server runs. Returns the new text."""
         words = f"Written while the server was away ({next(self._away)})"
         self._add_task(self._plan_text(), words)
         return words
@@ -132,7 +130,6 @@ class Sample:
         self._append(ORDERS, f"- {datetime.now():%H:%M:%S} {next(self._wishes)}\n")  # noqa: DTZ005 - local time
 
     def edit_flour(self) -> None:
-        """Edits the note that the agent waits for."""
         self._append(FLOUR, f"- {next(self._remarks)}\n")
 
     def _append(self, path: str, line: str) -> None:

@@ -268,7 +268,6 @@ class Tour:
         return self.progress[name].seen if self.progress[name].status == "seen" else None
 
     def server_ended(self, since: float, written: str) -> None:
-        """Notes that the vault's server has ended, and the text that was written since."""
         if "vault" not in self._sources:
             return  # It was not connected yet.
         self._outage = Outage(since, written, self._sources["vault"].uri)
@@ -321,7 +320,6 @@ class Tour:
         self._changed()
 
     def facts(self) -> dict[str, Any]:
-        """Returns the tour as the page shows it."""
         steps: list[dict[str, Any]] = []
         for each in self.progress.values():
             seen = each.seen and {**asdict(each.seen), "lines": None}  # The inspector shows them.

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -52,33 +52,34 @@ class FoundChanges:
         return self.listed or bool(self.states)
 
 
+@dataclass(eq=False)
 class SubscribedResources:
     """The resources with subscribers, now or in the last `keep` seconds: one may come back and ask what it missed.
 
     If it comes back later, to a log that is older than this memory (`outlived`), the resource is published.
     """
 
-    def __init__(self, *, outlived: bool, keep: float = 600, clock: Callable[[], float] = time.monotonic) -> None:
-        self._present: set[str] = set()
-        self._left: dict[str, float] = {}
-        self._keep = keep
-        self._clock = clock
-        self._outlived = outlived
+    _: KW_ONLY
+    outlived: bool
+    keep: float = 600
+    clock: Callable[[], float] = time.monotonic
+    _present: set[str] = field(default_factory=set[str])
+    _left: dict[str, float] = field(default_factory=dict[str, float])
 
     def begin(self, uri: str) -> bool:
         """Adds a resource. Returns whether it may have changed while it was not compared."""
         known = uri in self._present or uri in self._left
         self._left.pop(uri, None)
         self._present.add(uri)
-        return self._outlived and not known
+        return self.outlived and not known
 
     def remember(self, uris: Iterable[str]) -> None:
         """Adds resources that had subscribers in an earlier process."""
-        self._left |= {uri: self._clock() for uri in uris if uri not in self._present}
+        self._left |= {uri: self.clock() for uri in uris if uri not in self._present}
 
     def end(self, uri: str) -> None:
         self._present.discard(uri)
-        self._left[uri] = self._clock()
+        self._left[uri] = self.clock()
 
     @property
     def is_any(self) -> bool:
@@ -90,11 +91,11 @@ class SubscribedResources:
 
     def remembered(self) -> list[str]:
         """Returns all resources, and forgets those without subscribers for too long."""
-        horizon = self._clock() - self._keep
+        horizon = self.clock() - self.keep
         old = [each for each, when in self._left.items() if when < horizon]
         for subscription in old or list(self._left)[: max(0, len(self._left) - _MOST_LEFT)]:
             del self._left[subscription]
-            self._outlived = True
+            self.outlived = True
         return [*self._present, *self._left]
 
 

@@ -9,7 +9,7 @@ import ctypes
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, contextmanager, suppress
 from functools import partial
@@ -21,8 +21,8 @@ from tidings._kit.backoff import Pauses, doubling
 from tidings._kit.tasks import Wakeup
 from tidings.vault.bases.rows import BaseRows
 from tidings.vault.change_detection import ChangeDetector, FoundChanges, SubscribedResources, Touched, all_of, touched
-from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.paths import Vault, uri
+from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
@@ -47,12 +47,17 @@ _RECENT_SECONDS = 60.0
 _MOST_BEFORE = 20  # Notes that change at once, of which the texts before are published.
 _LOGGED_FILES = 500  # From this many files on, reading them is logged.
 
-PublishChanges = Callable[[FoundChanges], Awaitable[None]]
 
+class IndexOwner(Protocol):
+    """Has what the indexer needs, and gets to know what it does."""
 
-class IndexListener(Protocol):
-    """Gets to know what the indexer does."""
+    vault: Vault
+    writer: VaultWriter
+    interest: SubscribedResources
+    open_index: Callable[[], Index]  # Called in the thread of the index.
+    watcher: Callable[[Vault], AsyncGenerator[Happening]]
 
+    async def publish_found(self, found: FoundChanges) -> None: ...
     def index_changed(self) -> None: ...  # The index, its state, or the app's settings changed.
     async def settings_changed(self) -> None: ...  # The app's settings changed.
     async def index_closes(self) -> None: ...  # The index is about to be closed or replaced: close all readers.
@@ -62,20 +67,10 @@ class IndexListener(Protocol):
 
 
 class Indexer:
-    """Follows the changes on the disk that `watcher` sees. `open_index` is called in the thread of the index."""
+    """Follows the changes on the disk that the watcher of its owner sees."""
 
-    def __init__(
-        self,
-        vault: Vault,
-        *,
-        open_index: Callable[[], Index],
-        publish: PublishChanges,
-        interest: SubscribedResources,
-        watcher: Callable[[Vault], AsyncGenerator[Happening]],
-        listener: IndexListener,
-        journal: WriteJournal,
-    ) -> None:
-        self._journal = journal
+    def __init__(self, owner: IndexOwner) -> None:
+        self._owner = owner
         self._writes = 0  # Tools that write at present.
         self._written = Wakeup()
         self._searches = 0  # Searches that read the disk, because the first index is not complete.
@@ -84,12 +79,6 @@ class Indexer:
         self._yields = 0.0  # Seconds that the first index may still wait for them.
         self._progressed = Wakeup()
         self._is_long = False  # The first index takes a while.
-        self._vault = vault
-        self._open_index = open_index
-        self._publish = publish
-        self._interest = interest
-        self._watcher = watcher
-        self._listener = listener
         self.status = IndexStatus("indexing")
         self.detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries).whole, uri))
         self.complete = asyncio.Event()  # Set once the index has been equal to the disk.
@@ -108,7 +97,7 @@ class Indexer:
         self._refreshed: set[str] | None = None
 
     def view(self, queries: Queries) -> VaultView:
-        return VaultView(queries, self._vault, self.status, self._bases, self._journal)
+        return VaultView(queries, self._owner.vault, self.status, self._bases, self._owner.writer.journal)
 
     async def open(self) -> None:
         # New ones, since this may be another event loop. A task that waits already waits for this run.
@@ -120,13 +109,13 @@ class Indexer:
         self._yields = _YIELDED_SECONDS
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tidings-vault-index")
-        self.index = await self.in_thread(self._open_index)
+        self.index = await self.in_thread(self._owner.open_index)
         self.status = IndexStatus("indexing", notes=self._notes())
-        self._listener.index_opened(self.index)
+        self._owner.index_opened(self.index)
 
     async def aclose(self) -> None:
         """Closes the index, after `follow` has ended."""
-        await self._listener.index_closes()
+        await self._owner.index_closes()
         await self.in_thread(self.index.close)
         self._thread.shutdown(wait=False)
         if not self.complete.is_set():
@@ -152,11 +141,11 @@ class Indexer:
                         logger.warning("The index is damaged and is rebuilt")
                         self.status = IndexStatus("indexing", notes=self._notes())
                         self.complete.clear()
-                        await self._listener.index_closes()
+                        await self._owner.index_closes()
                         await self.in_thread(self.index.renew)
-                        self._listener.index_opened(self.index)
+                        self._owner.index_opened(self.index)
                         self._damaged = False
-                    async with aclosing(self._watcher(self._vault)) as happenings:
+                    async with aclosing(self._owner.watcher(self._owner.vault)) as happenings:
                         async for happening in happenings:
                             await self._follow(happening)
                             pauses.reset()
@@ -175,9 +164,9 @@ class Indexer:
             case Changed(paths):
                 with anyio.move_on_after(_LONGEST_WRITE_SECONDS):
                     await self._written.until(lambda: not self._writes)
-                await self.refresh(filter(None, map(self._vault.relative, paths)))
+                await self.refresh(filter(None, map(self._owner.vault.relative, paths)))
                 if any(map(is_settings, paths)):
-                    await self._listener.settings_changed()
+                    await self._owner.settings_changed()
             case LookAround(by, note):
                 if (before := self.status.phase) == "away":
                     logger.info("The vault is back")
@@ -186,7 +175,7 @@ class Indexer:
                     logger.info("The vault is followed again")
                 if not self.index.is_built:
                     await self.in_thread(self.index.keep_built)
-                    await self._listener.index_built(self.index)
+                    await self._owner.index_built(self.index)
                 if self._is_long and not self.complete.is_set():
                     # A long build has freed much memory. Not every C library gives it back to the system by itself.
                     with suppress(AttributeError, OSError, TypeError):
@@ -195,7 +184,7 @@ class Indexer:
                 if not self.complete.is_set():
                     self.complete.set()
                     self._progressed()
-                    await self._listener.index_complete()
+                    await self._owner.index_complete()
             case WentAway(note):
                 logger.warning("%s", note)
                 await self._become(IndexStatus("away", notes=self._notes(note)))
@@ -205,7 +194,7 @@ class Indexer:
         while True:
             self._refreshed = set()
             try:
-                todo = await self.in_thread(plan, self._vault, self.index, self._give_way)
+                todo = await self.in_thread(plan, self._owner.vault, self.index, self._give_way)
                 if len(todo.changed) > _LOGGED_FILES:
                     logger.info("Indexing %s files", f"{len(todo.changed):,}")
                 self.lost = None
@@ -265,7 +254,7 @@ class Indexer:
             if attempt:
                 await anyio.sleep(_UNSETTLED_SECONDS)
             try:
-                todo = await self.in_thread(look, self._vault, self.index, paths)
+                todo = await self.in_thread(look, self._owner.vault, self.index, paths)
                 if self._refreshed is not None:
                     self._refreshed.update(todo.gone, (seen.path for seen in todo.changed))
                 paths = frozenset(await self._read_and_store(todo, fresh=True))
@@ -293,7 +282,7 @@ class Indexer:
     async def _read_and_store(self, todo: ScanPlan, *, fresh: bool = False) -> list[str]:
         """Reads and stores differences, batch by batch. Returns the files that could not be read for now."""
         gone, unsettled, done, total = todo.gone, list[str](), 0, len(todo.changed)
-        batches = read_all(self._vault, todo.changed, stopped=lambda: self.stopping)
+        batches = read_all(self._owner.vault, todo.changed, stopped=lambda: self.stopping)
 
         def following() -> ScanBatch | None:
             batch = next(batches, None)
@@ -324,7 +313,7 @@ class Indexer:
             # Something newer was stored in the meantime.
             entries = [entry for entry in entries if entry.path not in self._refreshed]
             gone = [path for path in gone if path not in self._refreshed]
-        subscriptions = self._interest.remembered()
+        subscriptions = self._owner.interest.remembered()
 
         # In the first build everything is new, and nothing has changed, but for what was seen to change meanwhile.
         is_building = not self.index.is_built and not fresh
@@ -342,13 +331,13 @@ class Indexer:
 
         states, listed, before = await self.in_thread(compare_and_store)
         self._stored.set()
-        self._listener.index_changed()
+        self._owner.index_changed()
         if states or listed:
             newest = max((max(entry.stamp.mtime, entry.stamp.ctime) for entry in entries), default=0) / 1e9
             # A file that was moved keeps its time, which may be long ago.
             recent = abs(time.time() - newest) < _RECENT_SECONDS
             changed_at = newest if recent else None
-            await self._publish(FoundChanges(states, listed, changed_at, before, local=is_building))
+            await self._owner.publish_found(FoundChanges(states, listed, changed_at, before, local=is_building))
 
     async def _become(self, status: IndexStatus) -> None:
         """Changes the status, and publishes the resources that contain it."""
@@ -361,9 +350,9 @@ class Indexer:
             detector = ChangeDetector(lambda queries, uri: fingerprint(self.view(queries), uri))
             return detector.around(queries, what, subscriptions, partial(setattr, self, "status", status))
 
-        subscriptions = self._interest.remembered()
-        await self._publish(FoundChanges(await self.in_thread(compare), local=True))
-        self._listener.index_changed()
+        subscriptions = self._owner.interest.remembered()
+        await self._owner.publish_found(FoundChanges(await self.in_thread(compare), local=True))
+        self._owner.index_changed()
 
     async def tidy(self) -> None:
         while True:

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Final, TypeVar
@@ -43,7 +43,7 @@ from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index.database import IndexBlocked, IndexDamaged
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.indexer import Indexer, PublishChanges
+from tidings.vault.indexer import Indexer
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import fingerprint
 from tidings.vault.view import IndexStatus, VaultView
@@ -100,7 +100,6 @@ class PublishedStates:
         return known if self._bus.is_shared else set()
 
     async def keep(self, states: Mapping[str, str]) -> None:
-        """Notes that these states are published."""
         put = self._bus.records.put
         if self._bus.is_shared:
             await asyncio.gather(*(put(_place(uri), _digest(state), seconds=_KEEP) for uri, state in states.items()))
@@ -129,14 +128,12 @@ class PublishedStates:
             await self._bus.records.put(_BUILT, b"", seconds=LONGEST_STAY)
 
     async def prefixes(self) -> list[str]:
-        """Returns the prefixes that somebody has subscribed to lately."""
         with suppress(TransportError, ValueError):
             if (record := await self._get(_PREFIXES)) is not None:
                 return list(map(str, json.loads(record.value)))
         return []
 
     async def add_prefix(self, prefix: str) -> None:
-        """Remembers a prefix."""
         for _ in range(_PREFIX_TRIES if self._bus.is_shared else 0):
             record = await self._bus.records.get(_PREFIXES)
             others: Iterable[str] = []
@@ -189,33 +186,28 @@ async def _nothing() -> None:
     return None
 
 
+@dataclass(eq=False)
 class VaultLibrary:
-    """A vault and its index. See `Indexer` for most arguments.
+    """A vault and its index.
 
     `published` has what the processes on one log have published. `on_lost` is called if it is not known what changed
     before the start. `expect` is called with changes that this process, or another one, is about to publish.
     `deliver_here` notifies the subscribers of this process alone.
     """
 
-    def __init__(
-        self,
-        vault: Vault,
-        writer: VaultWriter,
-        *,
-        open_index: Callable[[], Index],
-        publish: PublishChanges,
-        interest: SubscribedResources,
-        published: PublishedStates | None = None,
-        on_lost: Callable[[], Awaitable[None]] = _nothing,
-        expect: Callable[[FoundChanges], None] = lambda found: None,
-        deliver_here: Callable[[Sequence[str], bool], None] = lambda uris, listed: None,
-        watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch,
-    ) -> None:
-        self.vault = vault
-        self.interest = interest
-        self._writer = writer
-        self._announce = publish
-        self._published = published
+    vault: Vault
+    writer: VaultWriter
+    _: KW_ONLY
+    open_index: Callable[[], Index]  # Called in the thread of the index.
+    publish: Callable[[FoundChanges], Awaitable[None]]
+    interest: SubscribedResources
+    published: PublishedStates | None = None
+    on_lost: Callable[[], Awaitable[None]] = _nothing
+    expect: Callable[[FoundChanges], None] = lambda found: None
+    deliver_here: Callable[[Sequence[str], bool], None] = lambda uris, listed: None
+    watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch
+
+    def __post_init__(self) -> None:
         self._uncompared: set[str] = set()  # Subscribed resources that are compared when the index is complete.
         self._beginning: set[str] = set()  # Resources whose first subscriber is not acknowledged yet.
         # Resources that were published, with the number of the index's changes then: it may not have this one yet.
@@ -224,19 +216,8 @@ class VaultLibrary:
         self._rounds = 0  # Of looking at them.
         self._hears = Wakeup()
         self._changes = 0  # Of the index.
-        self._on_lost = on_lost
         self._was_built = False  # There was an index before this process.
-        self._expect = expect
-        self._deliver_here = deliver_here
-        self._indexer = Indexer(
-            vault,
-            open_index=open_index,
-            publish=self._publish,
-            interest=interest,
-            watcher=watcher,
-            listener=self,
-            journal=writer.journal,
-        )
+        self._indexer = Indexer(self)
         self.refresh = self._indexer.refresh
         self._searches: Searches
         self._readers: Readers
@@ -280,7 +261,7 @@ class VaultLibrary:
         if self._indexer.lost is not None:
             raise WriteFailed(f"{self._indexer.lost} Nothing was changed.")
         with self._indexer.writing():
-            result = await anyio.to_thread.run_sync(operation, self._writer)
+            result = await anyio.to_thread.run_sync(operation, self.writer)
             try:
                 await self.refresh(result.touched)
             except IndexDamaged:
@@ -296,13 +277,13 @@ class VaultLibrary:
             unknown = self.interest.begin(uri)
             searched = await self._searches.begin(uri) if uri.startswith(COMPUTED) else None
             if uri.endswith("*"):
-                if self._published is not None:
-                    await self._published.add_prefix(uri)
-            elif self._published is None:
+                if self.published is not None:
+                    await self.published.add_prefix(uri)
+            elif self.published is None:
                 if unknown:
-                    await self._announce(FoundChanges({uri: ""}))
+                    await self.publish(FoundChanges({uri: ""}))
             else:
-                await self._compare(self._published, uri, searched)
+                await self._compare(self.published, uri, searched)
         finally:
             self._beginning.discard(uri)
 
@@ -318,12 +299,12 @@ class VaultLibrary:
             if state is None:
                 state = await self.ask(lambda view: fingerprint(view.whole, uri))
         except (IndexBlocked, IndexDamaged):
-            await self._announce(FoundChanges({uri: ""}))
+            await self.publish(FoundChanges({uri: ""}))
             return
         if not comparable():
             self._uncompared.add(uri)
         elif await published.begin(uri, state):
-            await self._announce(FoundChanges({uri: state}))
+            await self.publish(FoundChanges({uri: state}))
             await published.keep({uri: state})
 
     async def settled(self) -> None:
@@ -335,15 +316,15 @@ class VaultLibrary:
         def search(uri: str) -> Awaitable[str]:
             return self._ask(lambda view: fingerprint(view.whole, uri), search=True)
 
-        self._searches = Searches(search, self.interest.remembered, self._publish)
+        self._searches = Searches(search, self.interest.remembered, self.publish_found)
         self._opened_at = time.monotonic()
-        if self._published is not None:
-            self.interest.remember(await self._published.prefixes())
-            self._was_built = await self._published.was_built()
-        await anyio.to_thread.run_sync(self._writer.recover)
+        if self.published is not None:
+            self.interest.remember(await self.published.prefixes())
+            self._was_built = await self.published.was_built()
+        await anyio.to_thread.run_sync(self.writer.recover)
         await self._indexer.open()
         self._heard, self._looked_at = {}, {}
-        unsubscribe = (lambda: None) if self._published is None else self._published.subscribe(self._hear)
+        unsubscribe = (lambda: None) if self.published is None else self.published.subscribe(self._hear)
         try:
             async with anyio.create_task_group() as tasks:
                 indexer = self._indexer
@@ -361,32 +342,32 @@ class VaultLibrary:
                 await self._indexer.aclose()
             self._readable = asyncio.Event()  # The next run may be in another event loop.
 
-    async def _publish(self, found: FoundChanges) -> None:
+    async def publish_found(self, found: FoundChanges) -> None:
         """Publishes what no other process has published."""
         if not found:
             return
-        if self._published is None:
-            await self._announce(found)
+        if self.published is None:
+            await self.publish(found)
             return
         # These differ for readers of this process alone, whose index is not complete. They are compared when it is.
         here = set(found.states) if found.local else set[str]()
         if not (found.local or self._indexer.complete.is_set()):
             here = {uri for uri in self._uncompared.intersection(found.states) if not is_of_file(uri)}
         # One that is not acknowledged yet has read nothing that may differ now.
-        self._deliver_here([uri for uri in here if uri not in self._beginning], found.local and found.listed)
+        self.deliver_here([uri for uri in here if uri not in self._beginning], found.local and found.listed)
         states = {uri: state for uri, state in found.states.items() if uri not in here}
         if not states:
             return
         early = (self._heard.keys() | self._looked_at.keys()) & states.keys()
-        self._expect(found)  # To ask the log may bring what others have published.
-        known = await self._published.known(states)
+        self.expect(found)  # To ask the log may bring what others have published.
+        known = await self.published.known(states)
         note_own(known)
         # Another process has published these before this one knew of them. Whoever read them then has the old content.
-        self._deliver_here(sorted(known & early), False)
+        self.deliver_here(sorted(known & early), False)
         states = {uri: state for uri, state in states.items() if uri not in known}
         # Files that came or went are among the states.
-        await self._announce(replace(found, states=states, listed=found.listed and bool(states)))
-        await self._published.keep(states)
+        await self.publish(replace(found, states=states, listed=found.listed and bool(states)))
+        await self.published.keep(states)
 
     def _hear(self, uri: str) -> None:
         if self.interest.has(uri) or (self.interest.is_any and is_file_uri(uri)):
@@ -408,7 +389,7 @@ class VaultLibrary:
                 continue
             # Searches are compared later.
             stale = (uri for uri, changes in self._looked_at.items() if changes != self._changes)
-            self._deliver_here([uri for uri in stale if uri.startswith(COMPUTED)], False)
+            self.deliver_here([uri for uri in stale if uri.startswith(COMPUTED)], False)
             self._looked_at = {}
             self._rounds += 1
             self._hears()
@@ -420,7 +401,7 @@ class VaultLibrary:
             with anyio.move_on_after(_CATCH_UP_SECONDS):
                 await self._hears.until(lambda: self._rounds >= needed)
 
-    # The methods of `IndexListener`
+    # The methods of `IndexOwner`
 
     def index_changed(self) -> None:
         self._changes += 1
@@ -431,9 +412,9 @@ class VaultLibrary:
         # The former places of periodic notes are not known.
         if uris := [uri for uri in self.interest.remembered() if uri.startswith(_PERIODIC)]:
             states = await self.ask(lambda view: {uri: fingerprint(view.whole, uri) for uri in uris})
-            await self._announce(FoundChanges(states))
-            if self._published is not None:
-                await self._published.keep(states)
+            await self.publish(FoundChanges(states))
+            if self.published is not None:
+                await self.published.keep(states)
 
     def index_opened(self, index: Index) -> None:
         self._readers = Readers(index.reader)
@@ -441,16 +422,16 @@ class VaultLibrary:
         self._readable.set()
 
     async def index_built(self, index: Index) -> None:
-        if self._published is not None:
+        if self.published is not None:
             if self._was_built and index.is_first:
-                await self._on_lost()
-            await self._published.built()
+                await self.on_lost()
+            await self.published.built()
 
     async def index_complete(self) -> None:
         uncompared, self._uncompared = self._uncompared, set()
-        if self._published is not None:
+        if self.published is not None:
             for uri in uncompared:
-                await self._compare(self._published, uri)
+                await self._compare(self.published, uri)
 
     async def index_closes(self) -> None:
         self._readable.clear()
@@ -469,9 +450,9 @@ class VaultLibrary:
             if today != yesterday:
                 uris = [uri for uri in remembered if uri.startswith(tuple(f"{start}today" for start in _PERIODIC))]
                 different = await self._indexer.in_thread(self._different, uris, yesterday, today)
-                await self._publish(FoundChanges(different))
-                if self._published is not None:
-                    await self._published.renew(remembered)
+                await self.publish_found(FoundChanges(different))
+                if self.published is not None:
+                    await self.published.renew(remembered)
 
     def _different(self, uris: Sequence[str], before: date, now: date) -> dict[str, str]:
         view = self._indexer.view(self._indexer.index.queries).whole

@@ -52,7 +52,6 @@ def _told(view: VaultView, *paragraphs: str) -> ContentBlock:
 
 
 def _brought(view: VaultView, file: FileRow, room: int = _NOTE_ROOM) -> ContentBlock:
-    """Returns a note's text, as much as fits."""
     text = view.queries.text(file.path) or ""
     if len(text) > room:
         text = f"{text[:room]}\n\n[{len(text) - room:,} more characters: read the resource.]"

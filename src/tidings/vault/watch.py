@@ -264,7 +264,6 @@ class FolderWatch:
         return True
 
     def _add(self, path: str) -> None:
-        """Watches a folder and those in it that are served."""
         folders = [path]
         while folders:
             folder = folders.pop()

@@ -56,7 +56,6 @@ class Base:
     uses: set[str] = field(default_factory=set[str])
 
     def shown_name(self, column: str) -> str:
-        """Returns the heading of a column."""
         name = _full(column)
         return self.names.get(name) or name.removeprefix("note.").removeprefix("formula.")
 
@@ -85,7 +84,6 @@ def parse_base(text: str) -> Base:
 
 
 def _formula(base: Base, written: Any) -> Formula | str:
-    """Returns a formula, or the problem with it."""
     text = str(written).lower() if isinstance(written, bool) else str(written)
     try:
         formula = Formula(text)

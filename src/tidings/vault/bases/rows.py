@@ -94,7 +94,6 @@ class BaseFile:
         return {key(name): value for name, value in self.properties.items()}
 
     def value_of(self, name: str) -> Any:
-        """Returns the value of a property."""
         return self._folded.get(key(name)) if (found := self.properties.get(name)) is None else found
 
     def has_property(self, name: str) -> bool:
@@ -127,7 +126,6 @@ class BaseFile:
 
     @cached_property
     def targets(self) -> set[str]:
-        """The paths of the files that it links to."""
         return {path for _, _, path in self._links}
 
     @cached_property
@@ -178,14 +176,12 @@ class BaseRun:
         return self.target(link.target.partition("#")[0], self._source, "wiki")
 
     def target(self, target: str, source: str, kind: str) -> str | None:
-        """Returns the path that a link leads to."""
         self.spend(3)
         self.reach = max(self.reach, _NAMES)
         found = self._names.resolve(target, source, kind)
         return None if found is None else found[len(self.prefix) :]
 
     def file(self, path: str | None) -> BaseFile | None:
-        """Returns another file."""
         self.reach = _ALL
         row = None if path is None else self.queries.file(self.prefix + path)
         return BaseFile(self, row.path, (row.id, row.size, row.mtime, row.hash)) if row else None
@@ -211,7 +207,6 @@ class BaseRun:
         return BaseRow(scope.file.full, cells, sort, group, summed, digest)
 
     def attempt(self, compute: Callable[[], Any]) -> Any:
-        """Returns a value, or why there is none."""
         before, self._least = self._least, self._least or max(0, self._left - _CELL_STEPS)
         try:
             return compute()
@@ -305,7 +300,6 @@ class _KeptRows:
         self.reach = _OWN
 
     def renew(self, run: BaseRun, stamps: Stamps) -> None:
-        """Computes the rows of the files that changed."""
         came = self.reach == _NAMES and stamps.keys() != self.stamps.keys()
         if came or (self.reach == _ALL and stamps != self.stamps):
             self.clear()
@@ -317,7 +311,6 @@ class _KeptRows:
         self.stamps, self.reach = stamps, max(self.reach, run.reach)
 
     def result(self, run: BaseRun, at: int) -> ViewRows:
-        """Returns the result of a view."""
         view = run.base.views[at]
         rows = [row for path in self.stamps if (row := self.rows[path][0][at])]
         for number, (_, down) in reversed([*enumerate(view.sort)]):

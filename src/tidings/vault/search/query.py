@@ -158,7 +158,6 @@ class _QueryParser:
         return BadQuery(position, cause.replace("{}", str(position)), cure)
 
     def take(self, pattern: re.Pattern[str]) -> str:
-        """Skips what the pattern finds here, and returns it."""
         found = pattern.match(self.text, self.at)
         self.at = found.end() if found else self.at
         return found[0] if found else ""

@@ -73,7 +73,6 @@ class Finder:
         return any(form in text for form in self._forms)
 
     def is_whole(self, text: str) -> bool:
-        """Returns whether a text is the term, and nothing more."""
         return (text if self._match_case else text.lower()) in self._forms
 
     def spans(self, text: str, deadline: Deadline) -> Iterator[tuple[int, int]]:
@@ -130,7 +129,6 @@ class Candidate:
 
     @cached_property
     def tags(self) -> list[tuple[str, int]]:
-        """The keys of the tags, with their lines."""
         return self.connection.execute("SELECT key, line FROM tags WHERE file = ?", (self.id,)).fetchall()
 
     @cached_property

@@ -226,7 +226,6 @@ def _image(view: VaultView, path: str) -> tuple[ExcerptResult, ImageContent] | N
 
 
 def _shown(piece: ExcerptResult) -> str:
-    """Returns a note as text, with a heading line."""
     total = piece["total_lines"]
     whole = piece["lines"] == (f"1-{total}" if total > 1 else str(total)) and not piece.get("left_out")
     which = counted(total, "line") if whole else f"lines {piece['lines']} of {total:,}"

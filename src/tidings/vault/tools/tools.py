@@ -135,11 +135,7 @@ class ReadTools:
         return await self.library.ask(lambda view: read.info(view, self.texts, path))
 
     async def daily_note(
-        self,
-        *,
-        date: Day = "today",
-        period: Period = "daily",
-        max_tokens: MaxTokens = 8000,
+        self, *, date: Day = "today", period: Period = "daily", max_tokens: MaxTokens = 8000
     ) -> CallToolResult:
         """Read a daily note, or that of a week, month, quarter or year."""
         day = read.parse_day(date)

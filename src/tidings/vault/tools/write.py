@@ -144,7 +144,6 @@ def _told(
     dry_run: bool,
     warnings: Sequence[str] = (),
 ) -> CallToolResult:
-    """Returns the result of a change of several files."""
     named = list(changed[:_MOST])
     data |= {"done": f"{said} Nothing was changed." if dry_run else said, "changed": named}
     warnings = [*(f"Not changed: {each.path}. {each.why}" for each in skipped), *warnings]
