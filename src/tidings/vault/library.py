@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date
 from functools import partial
 from typing import Final, TypeVar
@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 import anyio
 
 from tidings._kit.tasks import Wakeup
-from tidings.bus import StoredRecord
+from tidings.bus import Records, StoredRecord
 from tidings.bus.local import HISTORY, LocalBus
 from tidings.bus.shared import LONGEST_STAY
 from tidings.changes import Change, Cursor, ResourceUpdated
@@ -77,32 +77,38 @@ class PublishedStates:
     A prefix has no state. It is remembered, so that the next process compares for it from its start on.
     """
 
-    def __init__(self, bus: LocalBus) -> None:
-        self._bus = bus
+    def __init__(self, bus: LocalBus | None = None) -> None:
+        self.bus = bus
+
+    def _records(self) -> Records | None:
+        return self.bus.records if self.bus is not None and self.bus.is_shared else None
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Calls `listener` with each resource that was published, by whatever process."""
 
         def heard(_: Cursor, change: Change | None) -> None:
-            if isinstance(change, ResourceUpdated) and self._bus.is_shared:
+            if isinstance(change, ResourceUpdated) and self._records() is not None:
                 listener(change.uri)
 
-        return self._bus.subscribe(heard)
+        return self.bus.subscribe(heard) if self.bus is not None else lambda: None
 
     async def _get(self, place: str) -> StoredRecord | None:
-        return await self._bus.records.get(place) if self._bus.is_shared else None
+        records = self._records()
+        return None if records is None else await records.get(place)
+
+    async def _put(self, place: str, value: bytes, seconds: float = _KEEP, revision: int | None = None) -> bool:
+        records = self._records()
+        return records is None or await records.put(place, value, seconds=seconds, revision=revision) is not None
 
     async def known(self, states: Mapping[str, str]) -> set[str]:
         """Returns the URIs of the resources that were published in these states."""
         found = await asyncio.gather(*(self._get(_place(uri)) for uri in states))
         same = zip(states.items(), found, strict=True)
         known = {uri for (uri, state), record in same if record is not None and record.value == _digest(state)}
-        return known if self._bus.is_shared else set()
+        return set() if self._records() is None else known
 
     async def keep(self, states: Mapping[str, str]) -> None:
-        put = self._bus.records.put
-        if self._bus.is_shared:
-            await asyncio.gather(*(put(_place(uri), _digest(state), seconds=_KEEP) for uri, state in states.items()))
+        await asyncio.gather(*(self._put(_place(uri), _digest(state)) for uri, state in states.items()))
 
     async def begin(self, uri: str, state: str) -> bool:
         """Begins to keep the state of a resource. Returns whether it has changed since it was published last."""
@@ -116,7 +122,7 @@ class PublishedStates:
         """Keeps for longer what is known of these resources."""
         for uri in uris:
             if (record := await self._get(_place(uri))) is not None:
-                await self._bus.records.put(_place(uri), record.value, seconds=_KEEP, revision=record.revision)
+                await self._put(_place(uri), record.value, revision=record.revision)
 
     async def was_built(self) -> bool:
         """Returns whether `built` was called, by whatever process."""
@@ -124,8 +130,7 @@ class PublishedStates:
 
     async def built(self) -> None:
         """Notes that there is an index: it finds what changes while no process runs."""
-        if self._bus.is_shared:
-            await self._bus.records.put(_BUILT, b"", seconds=LONGEST_STAY)
+        await self._put(_BUILT, b"", LONGEST_STAY)
 
     async def prefixes(self) -> list[str]:
         with suppress(TransportError, ValueError):
@@ -134,14 +139,12 @@ class PublishedStates:
         return []
 
     async def add_prefix(self, prefix: str) -> None:
-        for _ in range(_PREFIX_TRIES if self._bus.is_shared else 0):
-            record = await self._bus.records.get(_PREFIXES)
-            others: Iterable[str] = []
+        for _ in range(_PREFIX_TRIES):
+            record, others = await self._get(_PREFIXES), list[str]()
             with suppress(ValueError):
                 others = [each for each in json.loads(record.value if record else b"[]") if each != prefix]
             value = json.dumps([*others, prefix][-_MOST_PREFIXES:]).encode()
-            revision = record.revision if record else 0
-            if await self._bus.records.put(_PREFIXES, value, seconds=_KEEP, revision=revision) is not None:
+            if await self._put(_PREFIXES, value, revision=record.revision if record else 0):
                 return
 
 
@@ -201,7 +204,7 @@ class VaultLibrary:
     open_index: Callable[[], Index]  # Called in the thread of the index.
     publish: Callable[[FoundChanges], Awaitable[None]]
     interest: SubscribedResources
-    published: PublishedStates | None = None
+    published: PublishedStates = field(default_factory=PublishedStates)
     on_lost: Callable[[], Awaitable[None]] = _nothing
     expect: Callable[[FoundChanges], None] = lambda found: None
     deliver_here: Callable[[Sequence[str], bool], None] = lambda uris, listed: None
@@ -277,17 +280,15 @@ class VaultLibrary:
             unknown = self.interest.begin(uri)
             searched = await self._searches.begin(uri) if uri.startswith(COMPUTED) else None
             if uri.endswith("*"):
-                if self.published is not None:
-                    await self.published.add_prefix(uri)
-            elif self.published is None:
-                if unknown:
-                    await self.publish(FoundChanges({uri: ""}))
-            else:
-                await self._compare(self.published, uri, searched)
+                await self.published.add_prefix(uri)
+            elif self.published.bus is not None:
+                await self._compare(uri, searched)
+            elif unknown:
+                await self.publish(FoundChanges({uri: ""}))
         finally:
             self._beginning.discard(uri)
 
-    async def _compare(self, published: PublishedStates, uri: str, state: str | None = None) -> None:
+    async def _compare(self, uri: str, state: str | None = None) -> None:
         """Publishes a resource that is not in the state in which it was published last."""
 
         def comparable() -> bool:
@@ -303,9 +304,9 @@ class VaultLibrary:
             return
         if not comparable():
             self._uncompared.add(uri)
-        elif await published.begin(uri, state):
+        elif await self.published.begin(uri, state):
             await self.publish(FoundChanges({uri: state}))
-            await published.keep({uri: state})
+            await self.published.keep({uri: state})
 
     async def settled(self) -> None:
         """Waits until the index has been equal to the disk once."""
@@ -318,13 +319,12 @@ class VaultLibrary:
 
         self._searches = Searches(search, self.interest.remembered, self.publish_found)
         self._opened_at = time.monotonic()
-        if self.published is not None:
-            self.interest.remember(await self.published.prefixes())
-            self._was_built = await self.published.was_built()
+        self.interest.remember(await self.published.prefixes())
+        self._was_built = await self.published.was_built()
         await anyio.to_thread.run_sync(self.writer.recover)
         await self._indexer.open()
         self._heard, self._looked_at = {}, {}
-        unsubscribe = (lambda: None) if self.published is None else self.published.subscribe(self._hear)
+        unsubscribe = self.published.subscribe(self._hear)
         try:
             async with anyio.create_task_group() as tasks:
                 indexer = self._indexer
@@ -346,7 +346,7 @@ class VaultLibrary:
         """Publishes what no other process has published."""
         if not found:
             return
-        if self.published is None:
+        if self.published.bus is None:
             await self.publish(found)
             return
         # These differ for readers of this process alone, whose index is not complete. They are compared when it is.
@@ -413,8 +413,7 @@ class VaultLibrary:
         if uris := [uri for uri in self.interest.remembered() if uri.startswith(_PERIODIC)]:
             states = await self.ask(lambda view: {uri: fingerprint(view.whole, uri) for uri in uris})
             await self.publish(FoundChanges(states))
-            if self.published is not None:
-                await self.published.keep(states)
+            await self.published.keep(states)
 
     def index_opened(self, index: Index) -> None:
         self._readers = Readers(index.reader)
@@ -422,16 +421,14 @@ class VaultLibrary:
         self._readable.set()
 
     async def index_built(self, index: Index) -> None:
-        if self.published is not None:
-            if self._was_built and index.is_first:
-                await self.on_lost()
-            await self.published.built()
+        if self._was_built and index.is_first:
+            await self.on_lost()
+        await self.published.built()
 
     async def index_complete(self) -> None:
         uncompared, self._uncompared = self._uncompared, set()
-        if self.published is not None:
-            for uri in uncompared:
-                await self._compare(self.published, uri)
+        for uri in uncompared:
+            await self._compare(uri)
 
     async def index_closes(self) -> None:
         self._readable.clear()
@@ -451,8 +448,7 @@ class VaultLibrary:
                 uris = [uri for uri in remembered if uri.startswith(tuple(f"{start}today" for start in _PERIODIC))]
                 different = await self._indexer.in_thread(self._different, uris, yesterday, today)
                 await self.publish_found(FoundChanges(different))
-                if self.published is not None:
-                    await self.published.renew(remembered)
+                await self.published.renew(remembered)
 
     def _different(self, uris: Sequence[str], before: date, now: date) -> dict[str, str]:
         view = self._indexer.view(self._indexer.index.queries).whole

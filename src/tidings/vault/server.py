@@ -129,7 +129,7 @@ class VaultServer(ExactServer):
             publish=self._publish,
             # A log in memory begins with this process; others are older.
             interest=SubscribedResources(outlived=not isinstance(bus, MemoryBus)),
-            published=PublishedStates(bus) if isinstance(bus, LocalBus) else None,
+            published=PublishedStates(bus if isinstance(bus, LocalBus) else None),
             on_lost=self._lost,
             expect=self._expect,
             deliver_here=lambda uris, listed: self._live.deliver_here(uris, listed=listed),
