@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from tidings.demo.sample import Sample, StageFailed
-from tidings.demo.stage import Site
+from tidings.demo.show import Site
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.ports import free_port
 from tidings.demo import tour as module
 from tidings.demo.sample import StageFailed
 from tidings.demo.servers import ServerProcess
-from tidings.demo.stage import news
+from tidings.demo.show import news
 from tidings.demo.tour import HopSource, Tour, TourProgress, duration, snippets, steps
 from tidings.inspector.records import Record, SessionLimits
 from tidings.inspector.view.fold import fold_session

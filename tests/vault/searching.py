@@ -10,7 +10,7 @@ from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import make_entry
 from tidings.vault.notes.model import IndexEntry, Kind, Stamp
 from tidings.vault.notes.parse import parse
-from tidings.vault.search import tree
+from tidings.vault.search import query as tree
 from tidings.vault.search.search import search
 
 KINDS: Mapping[str, Kind] = {"md": "note", "canvas": "canvas", "base": "base"}

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.vault.searching import written
 from tidings.vault.search import query
-from tidings.vault.search.query import BadQuery, parse_query
-from tidings.vault.search.tree import (
+from tidings.vault.search.query import (
     And,
+    BadQuery,
     Case,
     Compared,
     Empty,
@@ -24,6 +24,7 @@ from tidings.vault.search.tree import (
     TagTerm,
     Within,
     Word,
+    parse_query,
 )
 
 a, b, c = Word("a"), Word("b"), Word("c")

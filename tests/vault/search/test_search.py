@@ -9,10 +9,9 @@ import pytest
 from tests.vault.searching import entry, found, indexed
 from tidings.vault.index.index import Index
 from tidings.vault.index.queries import Queries
-from tidings.vault.search.query import BadQuery
+from tidings.vault.search.query import BadQuery, Word
 from tidings.vault.search.search import SearchHit, SearchPage, search
 from tidings.vault.search.text import LineMatch
-from tidings.vault.search.tree import Word
 
 NOTES = {
     "Apples.md": """---

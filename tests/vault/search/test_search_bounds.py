@@ -12,9 +12,9 @@ from tidings._kit.patterns import BadPattern, compiled
 from tidings.vault.index.index import Index
 from tidings.vault.search import search as module
 from tidings.vault.search import text as texts
+from tidings.vault.search.query import Phrase, Regex, Word
 from tidings.vault.search.search import search
 from tidings.vault.search.text import Candidate, Deadline, Finder, Occurrence, OutOfTime
-from tidings.vault.search.tree import Phrase, Regex, Word
 
 EXPLODING = "/(x+)+$/"
 

@@ -13,8 +13,21 @@ from hypothesis import strategies as st
 from tests.vault.searching import found, indexed, written
 from tidings.vault.notes.model import Note, key
 from tidings.vault.notes.parse import parse
-from tidings.vault.search.query import parse_query
-from tidings.vault.search.tree import And, Case, Empty, Not, Or, Phrase, Property, Query, Regex, TagTerm, Within, Word
+from tidings.vault.search.query import (
+    And,
+    Case,
+    Empty,
+    Not,
+    Or,
+    Phrase,
+    Property,
+    Query,
+    Regex,
+    TagTerm,
+    Within,
+    Word,
+    parse_query,
+)
 
 WORDS = [
     "ab",

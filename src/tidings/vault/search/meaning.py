@@ -19,10 +19,9 @@ from typing import Any, Final, NamedTuple
 from tidings._kit.lazy import install_command
 from tidings.vault.index.queries import Queries
 from tidings.vault.notes.model import SEARCHED
-from tidings.vault.search.query import BadQuery, parse_query
+from tidings.vault.search.query import And, BadQuery, Or, Phrase, Query, Word, parse_query
 from tidings.vault.search.search import SearchHit, SearchPage, search
 from tidings.vault.search.text import LineMatch
-from tidings.vault.search.tree import And, Or, Phrase, Query, Word
 
 _PART: Final = 700  # Characters of a part, if its paragraphs are not longer.
 _LONGEST: Final = 4_000  # Characters of a part that count.

@@ -1,39 +1,132 @@
-r"""The search language: Obsidian's, with a few additions. Turns a text into a tree, or raises `BadQuery`.
-
-| written | finds |
-|---|---|
-| `apple pie` | both, in a note or canvas or in its name, also as parts of words (`ppl` finds *Apple*) |
-| `"apple pie"` | these characters, with the space; `\"` is the character itself |
-| `apple OR pie`, `apple -pie`, `(a OR b) c` | either; one without the other; groups. `AND`, `NOT` work too |
-| `C++`, `foo-bar`, `#work`, `[[A note]]` | exactly these characters |
-| `/\d{4}-\d\d/` | a regular expression as in JavaScript; `/…/s` lets `.` match line ends |
-| `tag:#work` | the tag or one below it (`#work/now`), never in code |
-| `file:plan`, `path:"Projects/A"` | part of the name of any file; part of its path |
-| `content:word` | in the text, not in the name |
-| `line:(a b)`, `block:(a b)`, `section:(a b)` | all in one line; one paragraph or list item; between two headings |
-| `task:call`, `task-todo:call`, `task-done:""` | in a task; in an open one; in a done one (`""`: any) |
-| `match-case:Pie`, `ignore-case:pie` | with upper and lower case as written; in any case (the default) |
-| `[status]`, `[status:done]`, `["due date":"May 1"]` | notes with the property; with this in its value; as its value |
-| `[(status OR state):a]`, `[/^due/]` | several names of a property |
-| `[status:(a OR b)]`, `[rating:>3]`, `[due:<2024-05-01]`, `[status:null]` | either value; numbers; dates; no value |
-| `modified:today`, `modified:7d`, `modified:>2024-05` | on that day; in the last 7 days (h, d, w, m, y); after it |
-| `size:>10kb` | larger than that |
-| `in:Projects/A` | in the folder or below it |
-| `kind:canvas` | note, canvas, base or attachment |
-| `has:task` | also todo, done, link, embed, attachment, tag, property, alias, heading, block, problem |
+r"""The search language: Obsidian's, with a few additions (see `docs/vault.md`). Turns a text into a tree.
 
 Only notes and canvases are found, unless the query has `file:`, `path:` or `kind:`. A backslash takes the special
 meaning from a character: `\-a`, `\[a`, `a\:b`.
 """
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from tidings._kit.patterns import BadPattern, compiled
 from tidings._kit.suggest import closest
-from tidings.vault.search import tree
-from tidings.vault.search.tree import Query
+
+Scope = Literal["file", "path", "content", "line", "block", "section", "task", "task-todo", "task-done"]
+FactName = Literal["modified", "size", "has", "kind", "in"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Characters without a space. They are found anywhere, also within a word."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Characters in quotation marks. None are found in any text; in the value of a property, they are all of it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """A regular expression, as written between the slashes."""
+
+    pattern: str
+    dotall: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TagTerm:
+    """A tag or one below it, without `#`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All parts match."""
+
+    parts: "tuple[Query, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one part matches."""
+
+    parts: "tuple[Query, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not match."""
+
+    part: "Query"
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """All of `part` in one place: the name of the file, one line, one task."""
+
+    scope: Scope
+    part: "Query"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`part` with upper and lower case as written, or in any case."""
+
+    match: bool
+    part: "Query"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The value of a property, compared with a number or with the beginning of a date or a text."""
+
+    operator: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """A property without a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """A property that exists, with a matching value if one is given."""
+
+    key: "str | Query"  # Its name, or a query for names: a group of them, or a regular expression.
+    value: "Query | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact that the file system or the index knows about a file."""
+
+    name: FactName
+    text: str
+
+
+Query: TypeAlias = Word | Phrase | Regex | TagTerm | And | Or | Not | Within | Case | Compared | Empty | Property | Fact
+
+
+def inside(query: Query) -> Iterator[Query]:
+    """Yields a query and the queries in it, except for those of a property's name and value."""
+    yield query
+    match query:
+        case And(parts) | Or(parts):
+            for part in parts:
+                yield from inside(part)
+        case Not(part) | Case(_, part) | Within(_, part):
+            yield from inside(part)
+        case _:
+            pass
+
 
 _ESCAPED = re.compile(r'\\(["()\[\]:\-#/\\<>])')  # The characters of a word that a backslash makes ordinary.
 _WORD = re.compile(rf'(?:{_ESCAPED.pattern}|[^\s()"])*')
@@ -112,8 +205,8 @@ def _period(value: str, now: datetime) -> tuple[datetime, datetime]:
         raise ValueError(f"there is no day {value}; check the month and the day") from error
 
 
-_SCOPES = get_args(tree.Scope)
-_FACTS = get_args(tree.FactName)
+_SCOPES = get_args(Scope)
+_FACTS = get_args(FactName)
 _OPERATORS = (*_SCOPES, *_FACTS, "tag", "match-case", "ignore-case")
 _OTHER_NAMES = {"title": "file", "name": "file", "filename": "file", "folder": "in", "type": "kind", "date": "modified"}
 _MOST_CHARACTERS = 10_000
@@ -199,7 +292,7 @@ class _QueryParser:
         parts = [self.conjunction()]
         while self.keyword("OR"):
             parts.append(self.conjunction())
-        return _flat(tree.Or, parts)
+        return _flat(Or, parts)
 
     def conjunction(self) -> Query:
         parts: list[Query] = []
@@ -214,7 +307,7 @@ class _QueryParser:
             where = "OR" if self.peek("OR") or self.text[: self.at].rstrip().endswith("OR") else "parenthesis"
             cure = f'write a term there, or "{where}" for the text'
             raise self.bad(f"There is nothing to search for at {{}}, beside the {where}", cure)
-        return _flat(tree.And, parts)
+        return _flat(And, parts)
 
     def unit(self) -> Query:
         self.open += 1
@@ -235,7 +328,7 @@ class _QueryParser:
             raise self.bad("The minus at {} has nothing after it", cure, start)
         if self.peek("OR", "AND"):
             raise self.bad("There is OR or AND at {} where a term must be", "put it in quotation marks")
-        return tree.Not(self.unit())
+        return Not(self.unit())
 
     def _positive(self) -> Query:  # noqa: PLR0911 - one for each kind of term
         if self.text[self.at] == "(":
@@ -250,26 +343,26 @@ class _QueryParser:
             case _ if self.inside == "tag":
                 return self._tag(self.at)
             case '"':
-                return tree.Phrase(self.string())
+                return Phrase(self.string())
             case "/":
                 return self._regex()
             case "[" if link := _LINK.match(self.text, self.at):
                 self.at = link.end()
-                return tree.Phrase(link[0])
+                return Phrase(link[0])
             case "[" if not self.text.startswith("[[", self.at):
                 return self._property()
             case _ if found := self._compared() or self._operator():
                 return found
             case _:
                 word = self.word()
-                return tree.Empty() if self.inside == "[" and word == "null" else tree.Word(word)
+                return Empty() if self.inside == "[" and word == "null" else Word(word)
 
     def _close(self, closer: str, what: str, cure: str, start: int) -> None:
         if not self.text.startswith(closer, self.at):
             raise self.bad(f"The {what} at {{}} is never closed", cure, start)
         self.at += 1
 
-    def _regex(self) -> tree.Regex:
+    def _regex(self) -> Regex:
         start = self.at
         found = _REGEX.match(self.text, start)
         if found is None:
@@ -285,7 +378,7 @@ class _QueryParser:
         except BadPattern as problem:
             cure = r"correct it, or write \/ if you search for a slash"
             raise self.bad(f"The regular expression at {{}} cannot be run: {problem}", cure, start) from problem
-        return tree.Regex(found[1], dotall)
+        return Regex(found[1], dotall)
 
     def _operator(self) -> Query | None:
         found, start = _OPERATOR.match(self.text, self.at), self.at
@@ -302,13 +395,13 @@ class _QueryParser:
             cure = rf"write it directly after, or {name}\: for the text"
             raise self.bad(f"The {name}: at {{}} has nothing after it", cure, start)
         if name in _FACTS:
-            return self._fact(cast("tree.FactName", name), start)
+            return self._fact(cast("FactName", name), start)
         if name == "tag":
             return self._tag(start)
         if name in {"match-case", "ignore-case"}:
-            return tree.Case(name == "match-case", self._argument(self.inside))
+            return Case(name == "match-case", self._argument(self.inside))
         self._refuse_inside(name, start)
-        return tree.Within(cast("tree.Scope", name), self._argument(name))
+        return Within(cast("Scope", name), self._argument(name))
 
     def _unknown(self, name: str) -> BadQuery:
         near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else closest(name, _OPERATORS, cutoff=0.65)
@@ -335,9 +428,9 @@ class _QueryParser:
         name = (self.value()).removeprefix("#").strip("/")
         if not name.strip():
             raise self.bad("The tag: at {} names no tag", "write tag:#name", start)
-        return tree.TagTerm(name)
+        return TagTerm(name)
 
-    def _fact(self, name: tree.FactName, start: int) -> tree.Fact:
+    def _fact(self, name: FactName, start: int) -> Fact:
         self._refuse_inside(name, start)
         text = self.value()
         try:
@@ -355,7 +448,7 @@ class _QueryParser:
         except ValueError as problem:
             cause, _, cure = str(problem).partition("; ")
             raise self.bad(f"After {name}: at {{}}, {cause}", cure, start) from problem
-        return tree.Fact(name, text)
+        return Fact(name, text)
 
     def _property(self) -> Query:
         start = self.at
@@ -372,15 +465,15 @@ class _QueryParser:
         if not key:
             raise self.bad("The brackets at {} name no property", r"write [key], or \[ for the character itself", start)
         self._close("]", "bracket", r"write [key] or [key:value], or \[ for the character itself", start)
-        return tree.Property(key, value)
+        return Property(key, value)
 
-    def _compared(self) -> tree.Compared | None:
+    def _compared(self) -> Compared | None:
         start, found = self.at, re.compile("[<>]=?").match(self.text, self.at)
         if self.inside != "[" or found is None:
             return None
         self.at = found.end()
         if text := self.value():
-            return tree.Compared(found[0], text)
+            return Compared(found[0], text)
         cure = "write a number or a date directly after it"
         raise self.bad(f"The {found[0]} at {{}} compares with nothing", cure, start)
 
@@ -390,18 +483,18 @@ class _QueryParser:
             raise self.bad(f"{name.removesuffix(':')} (at {{}}) cannot stand inside {outer}", "write it beside", start)
 
 
-def _flat(kind: type[tree.And] | type[tree.Or], parts: list[Query]) -> Query:
+def _flat(kind: type[And] | type[Or], parts: list[Query]) -> Query:
     flat = tuple(each for part in parts for each in (part.parts if isinstance(part, kind) else (part,)))
     return flat[0] if len(flat) == 1 else kind(flat)
 
 
 def _depth(query: Query) -> int:
     match query:
-        case tree.And(parts) | tree.Or(parts):
+        case And(parts) | Or(parts):
             return 1 + max(map(_depth, parts))
-        case tree.Not(part) | tree.Within(_, part) | tree.Case(_, part):
+        case Not(part) | Within(_, part) | Case(_, part):
             return 1 + _depth(part)
-        case tree.Property(_, tree.Not() | tree.And() | tree.Or() | tree.Case() as part):
+        case Property(_, Not() | And() | Or() | Case() as part):
             return 1 + _depth(part)
         case _:
             return 1

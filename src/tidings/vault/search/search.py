@@ -16,10 +16,22 @@ from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import UTF16, Missed, kind_of, read_bytes, read_file, text_of
 from tidings.vault.index.scan import FolderWalk, VaultAway
 from tidings.vault.notes.model import SEARCHED, IndexEntry
-from tidings.vault.search.query import parse_query
+from tidings.vault.search.query import (
+    And,
+    Case,
+    Fact,
+    Or,
+    Phrase,
+    Property,
+    Query,
+    TagTerm,
+    Within,
+    Word,
+    inside,
+    parse_query,
+)
 from tidings.vault.search.sql import Sort, Translator, selection
 from tidings.vault.search.text import Candidate, Deadline, LineMatch, OutOfTime, forms_of, matching_lines
-from tidings.vault.search.tree import And, Case, Fact, Or, Phrase, Property, Query, TagTerm, Within, Word, inside
 
 _GRACE: Final = 2.0  # Seconds after the deadline in which SQL may end. It needs few of them, on however busy a machine.
 _STEPS: Final = 5_000  # SQLite's virtual machine steps between two looks at the clock: a fraction of a millisecond.

@@ -16,10 +16,9 @@ from tidings._kit.patterns import translated
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import folded, words_in
 from tidings.vault.notes.model import SEARCHED, key
-from tidings.vault.search import tree
-from tidings.vault.search.query import sizes, times
+from tidings.vault.search import query as tree
+from tidings.vault.search.query import Query, sizes, times
 from tidings.vault.search.text import Candidate, Deadline, Finder, OutOfTime, SearchTooSlow, forms_of, place_finder
-from tidings.vault.search.tree import Query
 
 Value = str | int | float
 Sql = tuple[str, tuple[Value, ...]]  # An expression, and the values of its question marks.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tidings._kit.patterns import compiled
 from tidings.vault.notes.model import SEARCHED, key
-from tidings.vault.search.tree import And, Case, Not, Or, Phrase, Query, Regex, Scope, TagTerm, Within, Word
+from tidings.vault.search.query import And, Case, Not, Or, Phrase, Query, Regex, Scope, TagTerm, Within, Word
 
 _FENCE = re.compile(r"[ >]*(`{3,}|~{3,})")
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
