@@ -7,15 +7,6 @@ An edit of a note passes through these files, from the disk to the subscribers:
     change_detection.py  finds the resources that differ
     library.py           answers questions and writes, over the index
     server.py            VaultServer: publishes changes; offers resources, tools and prompts
-
-    notes/               the text of notes: parsed and edited
-    files/               folders and files: the one way in, the one place that writes
-    index/               what was read of a vault, in SQLite
-    search/              Obsidian's search language
-    view.py              the index at one moment, and how fresh it is
-    resources/           contents of vault:// URIs; lists and completions
-    tools/               tools for agents
-    prompts.py           prompts filled from the vault
 """
 
 from functools import partial

@@ -87,5 +87,5 @@ def test_without_the_extra_the_error_names_it(index: Index, monkeypatch: pytest.
 def test_the_parts_of_a_note_are_all_of_it_with_their_lines() -> None:
     text = "one\n\n" + "two " * 200 + "\n\n# Three\nfour\n\n\nfive\n"
     parts = list(parts_of(text))
-    assert "".join(part.text for part in parts) == text
-    assert [(part.line, part.text[:5]) for part in parts] == [(1, "one\n\n"), (3, "two t"), (5, "# Thr")]
+    assert "".join(part for _, part in parts) == text
+    assert [(line, part[:5]) for line, part in parts] == [(1, "one\n\n"), (3, "two t"), (5, "# Thr")]

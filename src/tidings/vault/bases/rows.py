@@ -1,10 +1,8 @@
 """Computes the rows of a base's views, and keeps them: after an edit, those of the changed files are computed again.
 
-Those of other files are computed again, too, if they depend on more than their own file: on the names in the vault
-(links), or on the content of other files (backlinks, `file()`). Which it is shows in the evaluation.
-
-Every evaluation has a number of steps, in proportion to the vault. They are counted, and no time is measured, so that a
-base gives the same result every time.
+Those of other files, too, if the evaluation shows that they depend on more than their own file: on the names in the
+vault (links), or on the content of other files (backlinks, `file()`). Every evaluation has a number of steps, in
+proportion to the vault. They are counted, and no time is measured, so that a base gives the same result every time.
 """
 
 import hashlib
@@ -62,6 +60,7 @@ class BaseRow(NamedTuple):
 class ViewRows(NamedTuple):
     """The result of a view."""
 
+    base: Base
     view: BaseView
     rows: list[BaseRow]  # Sorted and limited; one group after the other.
     total: int  # Without the limit.
@@ -332,7 +331,7 @@ class _KeptRows:
             cells = [None if isinstance(cell := row.summed[number], FailedCell) else cell for row in rows]
             compute = partial(SUMMARIES[name], cells) if own is None else partial(_own_summary, own, scope, cells)
             summaries.append((column.id, name, run.attempt(compute)))
-        return ViewRows(view, rows, total, summaries, [*view.problems, *failures])
+        return ViewRows(run.base, view, rows, total, summaries, [*view.problems, *failures])
 
 
 def _own_summary(formula: Formula, scope: RowScope, cells: list[Any]) -> Any:
@@ -368,4 +367,4 @@ class BaseRows:
             except OutOfSteps:
                 kept.clear()
         why = "The base takes too many steps. Make its formulas simpler."
-        return [ViewRows(view, [], 0, [], [*view.problems, why]) for view in base.views]
+        return [ViewRows(base, view, [], 0, [], [*view.problems, why]) for view in base.views]

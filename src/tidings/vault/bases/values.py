@@ -16,7 +16,7 @@ from tidings.vault.notes.model import key
 LONGEST: Final = 100_000  # Characters of a text, and items of a list, that a formula may make.
 _DAY: Final = 86_400_000
 _DATE: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6})\d*)?)?\s?(Z|[+-]\d\d:?\d\d)?)?(?:\.md)?"
+    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?)\s?(Z|[+-]\d\d:?\d\d)?(?:\.md)?", re.ASCII
 )
 _LINK: Final = re.compile(r"!?\[\[([^\[\]|]+)(?:\|([^\[\]]*))?\]\]|\[([^\[\]]*)\]\((?!\w+:)([^()\s]+)\)")
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
@@ -100,19 +100,14 @@ def from_property(value: Any) -> Any:
 
 def parse_date(text: str) -> FormulaDate | None:
     """Parses a date such as `2026-01-31` or `2026-01-31 12:00:00`."""
-    found = _DATE.fullmatch(text.strip())
-    if found is None:
+    if (found := _DATE.fullmatch(text.strip())) is None:
         return None
-    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
-    fraction = int((found[7] or "0").ljust(6, "0"))
+    timed = len(found[1]) > len("2026-01-31")
     try:
-        when = datetime(year, month, day, hour, minute, second, fraction)  # noqa: DTZ001 - local
-        if found[8]:
-            zoned = datetime.fromisoformat(when.isoformat() + found[8].replace("Z", "+00:00"))
-            when = zoned.astimezone().replace(tzinfo=None)
+        when = datetime.fromisoformat(found[1] + (found[2] or ""))
+        return FormulaDate(when.astimezone().replace(tzinfo=None) if when.tzinfo else when, timed)
     except (ValueError, OverflowError):
         return None
-    return FormulaDate(when, found[4] is not None)
 
 
 def parse_link(text: str) -> FormulaLink | None:

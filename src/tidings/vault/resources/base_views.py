@@ -5,10 +5,10 @@ import math
 import re
 from collections.abc import Iterator
 from datetime import date, datetime, time
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tidings.server.families import ResourceMissing
-from tidings.vault.bases.base import Base, BaseView, parse_base
+from tidings.vault.bases.base import BaseView, parse_base
 from tidings.vault.bases.rows import BaseRow, FailedCell, ViewRows, cell_text
 from tidings.vault.bases.values import LooseText
 from tidings.vault.index import graph
@@ -19,13 +19,7 @@ from tidings.vault.view import VaultView
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^`\s]*)[^`]*")
 _WIDEST: Final = 2000  # Characters of a cell in a table.
 
-
-class ShownView(NamedTuple):
-    """A view with its rows."""
-
-    path: str  # The file of its base.
-    base: Base
-    result: ViewRows
+ShownView = tuple[str, ViewRows]  # The file of its base, and its rows.
 
 
 def shown_views(
@@ -43,14 +37,14 @@ def shown_views(
         results = view.bases.views(
             view.queries, view.vault, base, mount=mount, this=this or file.path, now=moment, keep=timed is None
         )
-        found += [ShownView(path, base, each) for each in results if not only or key(each.view.name) == key(only)]
+        found += [(path, each) for each in results if not only or key(each.view.name) == key(only)]
         if not base.views:
             raise ResourceMissing(f"{path!r} has no views. {' '.join(base.problems)}")
     if not found:
         raise ResourceMissing(f"{file.path!r} is no base, and has none in it.")
-    chosen = [each for each in found if not name or key(each.result.view.name) == key(name)]
+    chosen = [each for each in found if not name or key(each[1].view.name) == key(name)]
     if not chosen:
-        names = ", ".join(repr(each.result.view.name) for each in found)
+        names = ", ".join(repr(result.view.name) for _, result in found)
         raise ResourceMissing(f"{file.path!r} has no view {name!r}. It has {names}.")
     return chosen
 
@@ -80,7 +74,8 @@ def _sources(view: VaultView, file: FileRow) -> Iterator[tuple[str, str, str]]:
 def state(shown: list[ShownView], offset: int, limit: int | None) -> str:
     """Returns a text that differs if the views do, or their rows from `offset` on."""
     digest = hashlib.blake2b(digest_size=16)
-    for path, base, result in shown:
+    for path, result in shown:
+        base = result.base
         columns = [(column.id, base.shown_name(column.id)) for column in result.view.columns]
         sums = [(column, name, cell_text(value)) for column, name, value in result.summaries]
         head = (path, result.view.name, result.view.type, columns, result.total, sums, base.problems, result.problems)
@@ -91,7 +86,7 @@ def state(shown: list[ShownView], offset: int, limit: int | None) -> str:
 
 def as_rows(shown: ShownView, offset: int, limit: int) -> dict[str, Any]:
     """Returns a view as data."""
-    path, base, (view, rows, total, summaries, problems) = shown
+    path, (base, view, rows, total, summaries, problems) = shown
     shown_rows = [
         {"path": row.path}
         | ({"group": _json(row.group)} if view.group else {})
@@ -108,7 +103,7 @@ def as_rows(shown: ShownView, offset: int, limit: int) -> dict[str, Any]:
 
 def as_markdown(shown: ShownView, offset: int, limit: int) -> str:
     """Returns a view as a table; one table for each group."""
-    path, base, (view, rows, total, summaries, problems) = shown
+    path, (base, view, rows, total, summaries, problems) = shown
     page = rows[offset:][:limit]
     count = f"{len(page):,} of {total:,} rows" if len(page) < total else f"{total:,} row{'' if total == 1 else 's'}"
     lines = [f"## {view.name} ({path}, {count})"]

@@ -2,9 +2,6 @@
 
 The list begins with the resources of which there is one; then come all files in the order of their paths. A page begins
 after the path in the cursor, so pages neither repeat nor skip a file, even if others come and go.
-
-Completions begin with values that start with the typed text; then come values of which a word does (a file's name, a
-nested tag), then those that contain it. Case is ignored. Paths for a template have `?`, `#` and `%` encoded.
 """
 
 import re

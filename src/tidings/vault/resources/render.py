@@ -1,10 +1,8 @@
 """The content of each resource of a vault.
 
 The content depends on the index alone, and not on the time (except for `today`). So it can be compared before and after
-a change, to find out which subscribers to notify. A note is read from the index for the same reason; attachments are
-not in the index, and are read from the disk.
-
-A list shows what its watchers want to know: a folder lists names, not the times of edits. `mode=full` adds the rest.
+a change, to find out which subscribers to notify. Only attachments are read from the disk. A list shows what its
+watchers want to know: a folder lists names, not the times of edits. `mode=full` adds the rest.
 """
 
 import hashlib

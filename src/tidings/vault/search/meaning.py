@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tidings._kit.lazy import install_command
 from tidings.vault.index.queries import Queries
@@ -72,24 +73,17 @@ class _Model:
 _model = lru_cache(maxsize=1)(_Model)
 
 
-class EmbeddedPart(NamedTuple):
-    """A part of a note."""
-
-    line: int
-    text: str
-
-
-def parts_of(text: str) -> Iterator[EmbeddedPart]:
-    """Yields the parts of a note: paragraphs that follow each other, up to a heading, or some hundred characters."""
+def parts_of(text: str) -> Iterator[tuple[int, str]]:
+    """Yields the lines and texts of a note's parts: paragraphs, up to a heading, or some hundred characters."""
     begin, size, line = 0, 0, 1
     for found in re.finditer(r".*?(?:\n[ \t]*(?=\n)\n+|\n(?=#{1,6} )|\Z)", text, re.DOTALL):
         if size and (size + len(found[0]) > _PART or found[0].startswith("#")):
-            yield EmbeddedPart(line, text[begin : found.start()])
+            yield line, text[begin : found.start()]
             line += text.count("\n", begin, found.start())
             begin, size = found.start(), 0
         size += len(found[0])
     if text[begin:].strip():
-        yield EmbeddedPart(line, text[begin:])
+        yield line, text[begin:]
 
 
 class _Vectors:
@@ -151,10 +145,10 @@ class _Vectors:
             if time.monotonic() > end:
                 return len(missing) - n
             body = queries.connection.execute("SELECT body FROM texts WHERE id = ?", (ids[version],)).fetchone()[0]
-            parts = [part for part, _ in zip(parts_of(body), range(_MOST_PARTS), strict=False)]
+            parts = list(islice(parts_of(body), _MOST_PARTS))
             title = version.partition("/")[2]
-            vectors = self._model.vectors([f"{title}\n{part.text[:_LONGEST]}" for part in parts] or [title])
-            lines = self._model.np.array([part.line for part in parts] or [1], self._model.np.int32)
+            vectors = self._model.vectors([f"{title}\n{part[:_LONGEST]}" for _, part in parts] or [title])
+            lines = self._model.np.array([line for line, _ in parts] or [1], self._model.np.int32)
             self._parts[version] = lines, vectors
             row = (version, lines.tobytes(), vectors.tobytes())
             self._file.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", row)
