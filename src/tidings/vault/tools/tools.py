@@ -7,6 +7,7 @@ read-only server does not offer the tools that write.
 
 import datetime as dt
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from anyio import from_thread
@@ -66,9 +67,8 @@ class ReadTools:
         words for the same.
         """
         span = ResultRange(limit, offset)
-        return await self.library.ask(
-            lambda view: lookup.search(view, query, sort, span, by_meaning=by_meaning), search=True
-        )
+        found = partial(lookup.search, query=query, sort=sort, span=span, by_meaning=by_meaning)
+        return await self.library.ask(found, search=True)
 
     async def read(
         self,
@@ -152,9 +152,7 @@ class WriteTools(ReadTools):
         `if_match` or overwrite=true; to change a part, use `edit`.
         """
         place = await self.library.ask(lambda view: lookup.to_create(view, path))
-        done = await self.library.write(
-            lambda writer: writer.write(place, content, if_match=if_match, overwrite=overwrite)
-        )
+        done = await self.library.write(lambda w: w.write(place, content, if_match=if_match, overwrite=overwrite))
         return write.written(done, "Replaced")
 
     async def edit(
@@ -185,11 +183,8 @@ class WriteTools(ReadTools):
         if where == "start" and section:
             raise EditRefused("Give a section, or where='start', not both.")
         place = await self.library.ask(lambda view: lookup.to_add_to(view, path, create=create))
-        done = await self.library.write(
-            lambda writer: writer.append(
-                place, content, if_match=if_match, create=create, section=section, at_start=where == "start"
-            )
-        )
+        how = {"create": create, "at_start": where == "start"}
+        done = await self.library.write(lambda w: w.append(place, content, if_match=if_match, section=section, **how))
         return write.written(done, "Added to")
 
     async def move(
@@ -242,12 +237,9 @@ class WriteTools(ReadTools):
         notes, version = await self.library.ask(lambda view: write.tagged(view, tag, if_match))
 
         def progress(count: int) -> None:
-            said = f"{count:,} of {len(notes):,} notes"
-            from_thread.run(ctx.report_progress, count, len(notes), said)
+            from_thread.run(ctx.report_progress, count, len(notes), f"{count:,} of {len(notes):,} notes")
 
-        done = await self.library.write(
-            lambda writer: writer.rename_tag(tag, to, notes, dry_run=dry_run, progress=progress)
-        )
+        done = await self.library.write(lambda w: w.rename_tag(tag, to, notes, dry_run=dry_run, progress=progress))
         return write.retagged(tag, to, done, would_be=version if dry_run else None)
 
     async def undo(
@@ -256,7 +248,8 @@ class WriteTools(ReadTools):
         """Undo your last write, or an earlier `change`: also brings back what was deleted. Refuses if a file has
         changed since.
         """
-        return write.undone(await self.library.write(lambda writer: writer.undo(change)))
+        done = await self.library.write(lambda writer: writer.undo(change))
+        return write.changed(f"Undid: {done.did}.", done.touched)
 
     async def daily_note(
         self,

@@ -4,7 +4,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import partial
 from typing import Any, Final
 
 from anyio import from_thread
@@ -88,9 +90,8 @@ def written(done: outcomes.FileWritten, verb: str, *, with_diff: bool = False) -
         data["diff"] = diff
     if done.cut:
         data["note"] = "Other names of this file (hard links) keep the old text: it has a file of its own now."
-    return answer(
-        "\n".join(filter(None, [f"{said} (version {done.version}).", data.get("note"), data.get("diff")])), data
-    )
+    parts = (f"{said} (version {done.version}).", data.get("note"), data.get("diff"))
+    return answer("\n".join(filter(None, parts)), data)
 
 
 def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = False) -> CallToolResult:
@@ -98,11 +99,9 @@ def moved(done: outcomes.FileMoved, version: str | None, *, dry_run: bool = Fals
     said = f"{'Would move' if dry_run else 'Moved'} {done.path} to {done.to}."
     if done.changed:
         said += f" Links {'would be' if dry_run else 'were'} updated in {counted(len(done.changed), 'file')}."
-    data: dict[str, Any] = {"path": done.path if dry_run else done.to}
-    if version:
-        data["version"] = version
-    warnings = [f"{each.path}: {each.why}" for each in done.unwritten]
-    return _told(said, data, done.changed, done.skipped, dry_run=dry_run, warnings=warnings)
+    data = {"path": done.path if dry_run else done.to} | ({"version": version} if version else {})
+    unwritten = [f"{each.path}: {each.why}" for each in done.unwritten]
+    return changed(said, done.changed, [*_not_changed(done.skipped), *unwritten], dry_run=dry_run, **data)
 
 
 def tagged(view: VaultView, tag: str, if_match: str) -> tuple[list[str], str]:
@@ -126,30 +125,23 @@ def retagged(tag: str, to: str, done: outcomes.Retagged, *, would_be: str | None
     old, new = tag.strip().lstrip("#"), to.strip().lstrip("#")
     verb = "Would rename" if dry_run else "Renamed"
     said = f"{verb} #{old} to #{new}: {counted(done.count, 'tag')} in {counted(len(done.changed), 'file')}."
-    data = {"version": would_be} if dry_run else dict[str, Any]()
-    return _told(said, data, done.changed, done.skipped, dry_run=dry_run)
+    data = {"version": would_be} if dry_run else {}
+    return changed(said, done.changed, _not_changed(done.skipped), dry_run=dry_run, **data)
 
 
-def undone(done: outcomes.Undone) -> CallToolResult:
-    """Returns the result of an undo."""
-    return _told(f"Undid: {done.did}.", {}, done.touched, (), dry_run=False)
-
-
-def _told(
-    said: str,
-    data: dict[str, Any],
-    changed: Sequence[str],
-    skipped: Sequence[outcomes.Skipped],
-    *,
-    dry_run: bool,
-    warnings: Sequence[str] = (),
+def changed(
+    said: str, files: Sequence[str], warnings: Sequence[str] = (), *, dry_run: bool = False, **data: Any
 ) -> CallToolResult:
-    named = list(changed[:_MOST])
+    """Returns the result of a change of several files."""
+    named = list(files[:_MOST])
     data |= {"done": f"{said} Nothing was changed." if dry_run else said, "changed": named}
-    warnings = [*(f"Not changed: {each.path}. {each.why}" for each in skipped), *warnings]
     if warnings:
-        data["warnings"] = warnings
+        data["warnings"] = [*warnings]
     return answer("\n".join([data["done"], *(named if dry_run else []), *warnings]), data)
+
+
+def _not_changed(skipped: Sequence[outcomes.Skipped]) -> list[str]:
+    return [f"Not changed: {each.path}. {each.why}" for each in skipped]
 
 
 def periodic_start(view: VaultView, day: date, period: str, now: datetime, append: str) -> tuple[str, str, str]:
@@ -170,26 +162,24 @@ def periodic_start(view: VaultView, day: date, period: str, now: datetime, appen
     return path, sections.append(text, append) if append else text, note
 
 
+@dataclass
 class IndexReferences:
     """Answers a move's questions in the thread of `VaultLibrary.write`; `found` gets the number of files with links."""
 
-    def __init__(self, library: VaultLibrary, found: Callable[[int], Coroutine[Any, Any, None]]) -> None:
-        self._library = library
-        self._found = found
-        self._candidates: dict[str, Sequence[str]] = {}
+    library: VaultLibrary
+    found: Callable[[int], Coroutine[Any, Any, None]]
+    _candidates: dict[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     def sources(self, names: Collection[str], /) -> Iterable[str]:
         def question(view: VaultView) -> list[str]:
             return [path for (path,) in view.queries.connection.execute(_SOURCES, (json.dumps([*names]),))]
 
-        paths = from_thread.run(self._library.ask, question)
-        from_thread.run(self._found, len(paths))
+        paths = from_thread.run(self.library.ask, question)
+        from_thread.run(self.found, len(paths))
         return paths
 
     def candidates(self, name: str, /) -> Sequence[str]:
-        def question(view: VaultView) -> list[str]:
-            return view.queries.candidates(name)
-
         if name not in self._candidates:
-            self._candidates[name] = from_thread.run(self._library.ask, question)
+            ask = partial(self.library.ask, lambda view: view.queries.candidates(name))
+            self._candidates[name] = from_thread.run(ask)
         return self._candidates[name]
