@@ -186,9 +186,9 @@ async def connected(server: MCPServer, pending: Pending, mode: str) -> AsyncGene
     async with Client(
         server,
         mode=mode,
-        sampling_callback=pending.sampling,
-        elicitation_callback=pending.elicitation,
-        list_roots_callback=pending.roots,
+        sampling_callback=pending.ask,
+        elicitation_callback=pending.ask,
+        list_roots_callback=pending.ask,
     ) as client:
         yield client
 

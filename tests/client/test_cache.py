@@ -105,7 +105,7 @@ def test_the_newest_replaces_what_was_there() -> None:
     cache = holding(*EACH, *newer)
     assert [get(cache, each) for each in EACH] == newer
     assert len(cache) == 4
-    assert cache.size == holding(*newer).size
+    assert cache.info.size == holding(*newer).info.size
 
 
 def test_the_same_name_may_stand_for_something_of_each_kind() -> None:
@@ -118,7 +118,7 @@ def test_clearing_everything_leaves_nothing() -> None:
     cache = holding(*EACH)
     cache.clear_all()
     assert [get(cache, each) for each in EACH] == [None] * 4
-    assert (len(cache), cache.size) == (0, 0)
+    assert (len(cache), cache.info.size) == (0, 0)
 
 
 def test_a_changed_resource_goes_with_every_template_that_was_expanded_to_it() -> None:
@@ -169,7 +169,7 @@ def test_beyond_the_size_as_many_go_as_are_in_the_way() -> None:
     cache = holding(*(prompt(name, "x" * 30_000) for name in "abc"), limits=CacheLimits(size=100_000))
     cache.put(tool("large", "x" * 69_000))
     assert [cache.get_prompt(name) is not None for name in "abc"] == [False, False, True]
-    assert 99_000 < cache.size <= 100_000
+    assert 99_000 < cache.info.size <= 100_000
 
 
 def test_what_is_larger_than_all_room_is_not_kept_and_displaces_nothing_but_its_older_self() -> None:
@@ -181,7 +181,7 @@ def test_what_is_larger_than_all_room_is_not_kept_and_displaces_nothing_but_its_
 @pytest.mark.parametrize("limits", [CacheLimits(entries=0), CacheLimits(size=0)])
 def test_a_cache_without_room_keeps_nothing(limits: CacheLimits) -> None:
     cache = holding(*EACH, limits=limits)
-    assert (len(cache), cache.size) == (0, 0)
+    assert (len(cache), cache.info.size) == (0, 0)
 
 
 @pytest.mark.parametrize("invocation", OF_A_RESOURCE, ids=lambda each: type(each).__name__)
@@ -307,7 +307,7 @@ STRUCTURED = {"ab": ["cde", {"f": None}, 1, True, 1.5]}
     ],
 )
 def test_the_size_is_about_that_of_what_the_server_sent(invocation: Invocation, sent: int) -> None:
-    assert sent <= holding(invocation).size <= sent + 1_000
+    assert sent <= holding(invocation).info.size <= sent + 1_000
 
 
 @pytest.mark.parametrize("letter", ["é", "я", "🎈"])
@@ -315,7 +315,7 @@ def test_a_text_that_takes_more_room_than_letters_counts_for_more(letter: str) -
     encoded = len(
         (letter * 10_000).encode("utf-32-le" if letter == "🎈" else "utf-16-le" if letter == "я" else "latin-1")
     )
-    assert encoded <= holding(resource(OSLO, letter * 10_000)).size <= encoded + 1_000
+    assert encoded <= holding(resource(OSLO, letter * 10_000)).info.size <= encoded + 1_000
 
 
 def with_ttl(invocation: Invocation, ttl_ms: int) -> Invocation:
@@ -333,5 +333,5 @@ def test_it_tells_how_it_was_used_and_how_large_it_is() -> None:
     assert cache.get_resource("note://b") is None
     assert cache.get_prompt("p") is None
     assert cache.peek("note://a") is not None
-    assert cache.info == CacheInfo(hits=1, misses=2, entries=1, size=cache.size)
-    assert 5 <= cache.size <= 500
+    assert cache.info == CacheInfo(hits=1, misses=2, entries=1, size=cache.info.size)
+    assert 5 <= cache.info.size <= 500

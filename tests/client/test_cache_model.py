@@ -132,7 +132,7 @@ class Walk(RuleBasedStateMachine):
     @invariant()
     def the_cache_is_as_the_model(self) -> None:
         assert len(self.cache) == len(self.kept)
-        assert self.cache.size == sum(size_of(entry.invocation) for entry in self.kept)
+        assert self.cache.info.size == sum(size_of(entry.invocation) for entry in self.kept)
         # Its order is what decides who goes next.
         assert [id(entry.invocation) for entry in self.cache._entries.values()] == [
             id(entry.invocation) for entry in self.kept
@@ -141,7 +141,7 @@ class Walk(RuleBasedStateMachine):
     @invariant()
     def the_limits_hold(self) -> None:
         assert len(self.cache) <= LIMITS.entries
-        assert self.cache.size <= LIMITS.size
+        assert self.cache.info.size <= LIMITS.size
 
     @invariant()
     def whoever_followed_what_was_told_knows_what_is_there(self) -> None:

@@ -14,15 +14,22 @@ from tests.client.misbehaving import Asked
 from tests.client.virtual_time import run
 from tidings.client import Backoff, ClientConfig, Timeouts, connect
 from tidings.client.sdk_seam import InMemoryTransport
+from tidings.client.targets import ServerTarget
 from tidings.errors import ConnectFailed, ConnectTimedOut
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 ONCE = ClientConfig(backoff=Backoff(tries=0))
 
 
-@asynccontextmanager
-async def slow(server: Any, seconds: float, *, ignored: str = "") -> AsyncGenerator[Any]:
+def slow(server: Any, seconds: float, *, ignored: str = "") -> ServerTarget:
     """A server that is frozen for so long, and then reads what was sent meanwhile; but for a method that it ignores."""
+    streams: Any = slow_streams(server, seconds, ignored)  # The SDK's client accepts them in place of a server.
+    streams.name = "slow"
+    return ServerTarget(streams)
+
+
+@asynccontextmanager
+async def slow_streams(server: Any, seconds: float, ignored: str) -> AsyncGenerator[Any]:
     async with InMemoryTransport(server) as (read, write), anyio.create_task_group() as group:
         send, receive = anyio.create_memory_object_stream[Any](100)
 

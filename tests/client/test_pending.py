@@ -103,7 +103,7 @@ async def test_at_the_deadline_the_server_is_told_and_the_caller_gets_the_named_
 
 async def test_the_deadline_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     desk, clock = Desk(timeout=10), Clock(monkeypatch)
-    asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
+    asking = asyncio.create_task(desk.pending.ask(CONTEXT, SAMPLE))
     await desk.added()
     await clock.move(11)
     answer = await asking
@@ -113,7 +113,7 @@ async def test_the_deadline_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_without_a_deadline_a_question_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     desk, clock = Desk(timeout=None), Clock(monkeypatch)
-    asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
+    asking = asyncio.create_task(desk.pending.ask(CONTEXT, SAMPLE))
     entry = await desk.added()
     await clock.move(1e9)
     desk.pending.resolve(entry.id, "Paris")

@@ -56,7 +56,7 @@ async def test_wrong_ids_are_answered_with_those_that_wait() -> None:
     desk = Desk()
     with pytest.raises(NotPending, match=r"'ask-9'.* Waiting: none"):
         desk.pending.resolve("ask-9", {})
-    asking = [asyncio.create_task(desk.pending.roots(CONTEXT)) for _ in range(2)]
+    asking = [asyncio.create_task(desk.pending.ask(CONTEXT)) for _ in range(2)]
     assert [(await desk.added()).id for _ in asking] == ["ask-1", "ask-2"]
     for use in (desk.pending.reject, desk.pending.decline, desk.pending.cancel, desk.pending.__getitem__):
         with pytest.raises(LookupError, match=r"Waiting: ask-1, ask-2\."):
@@ -68,7 +68,7 @@ async def test_wrong_ids_are_answered_with_those_that_wait() -> None:
 
 async def test_nobody_answers_what_is_answered() -> None:
     desk = Desk()
-    asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
+    asking = asyncio.create_task(desk.pending.ask(CONTEXT, SAMPLE))
     entry = await desk.added()
     desk.pending.resolve(entry.id, "Paris")
     with pytest.raises(NotPending):
@@ -81,9 +81,9 @@ async def test_nobody_answers_what_is_answered() -> None:
 
 
 Question = Callable[[Pending], Any]
-SAMPLING: Question = lambda pending: pending.sampling(CONTEXT, SAMPLE)  # noqa: E731 - three of a kind
-ELICITATION: Question = lambda pending: pending.elicitation(CONTEXT, FORM)  # noqa: E731
-ROOTS: Question = lambda pending: pending.roots(CONTEXT)  # noqa: E731
+SAMPLING: Question = lambda pending: pending.ask(CONTEXT, SAMPLE)  # noqa: E731 - three of a kind
+ELICITATION: Question = lambda pending: pending.ask(CONTEXT, FORM)  # noqa: E731
+ROOTS: Question = lambda pending: pending.ask(CONTEXT)  # noqa: E731
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_a_wrong_answer_is_refused_and_the_question_goes_on_waiting(
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_only_an_elicitation_is_declined_or_cancelled(action: str) -> None:
     desk = Desk()
-    asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
+    asking = asyncio.create_task(desk.pending.ask(CONTEXT, SAMPLE))
     entry = await desk.added()
     with pytest.raises(ValueError, match=f"asks for sampling, and only an elicitation can {action}. Reject it"):
         getattr(desk.pending, action)(entry.id)
@@ -130,7 +130,7 @@ async def test_only_an_elicitation_is_declined_or_cancelled(action: str) -> None
 
 async def test_what_is_declined_carries_no_content() -> None:
     desk = Desk()
-    asking = asyncio.create_task(desk.pending.elicitation(CONTEXT, FORM))
+    asking = asyncio.create_task(desk.pending.ask(CONTEXT, FORM))
     desk.pending.resolve((await desk.added()).id, ElicitResult(action="decline", content={"name": "Ada"}))
     assert await asking == ElicitResult(action="decline")
 
@@ -164,12 +164,12 @@ async def test_a_responder_for_roots_is_asked_before_the_other_and_only_about_ro
         return "Paris" if request.kind == "sampling" else ["/other"]
 
     pending = Pending(responder=everything, roots=lambda _: ["/srv"])
-    roots = await pending.roots(CONTEXT)
+    roots = await pending.ask(CONTEXT)
     assert isinstance(roots, ListRootsResult)
     assert [str(root.uri) for root in roots.roots] == ["file:///srv"]
-    assert isinstance(await pending.sampling(CONTEXT, SAMPLE), CreateMessageResult)
+    assert isinstance(await pending.ask(CONTEXT, SAMPLE), CreateMessageResult)
     assert asked == ["sampling"]
-    assert isinstance(await Pending(responder=everything, roots=lambda _: ASK).roots(CONTEXT), ListRootsResult)
+    assert isinstance(await Pending(responder=everything, roots=lambda _: ASK).ask(CONTEXT), ListRootsResult)
     assert asked == ["sampling", "roots"]
 
 
@@ -183,7 +183,7 @@ async def test_a_person_may_be_quicker_than_a_responder() -> None:
         return "Lyon"
 
     desk = Desk(responder=ponder)
-    asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
+    asking = asyncio.create_task(desk.pending.ask(CONTEXT, SAMPLE))
     await anyio.wait_all_tasks_blocked()
     desk.pending.resolve((await desk.added()).id, "Paris")
     answer = await asking
@@ -194,7 +194,7 @@ async def test_a_person_may_be_quicker_than_a_responder() -> None:
 
 async def test_a_responder_that_ponders_too_long_is_ended_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     desk, clock = Desk(responder=lambda _: anyio.sleep_forever()), Clock(monkeypatch)
-    asking = asyncio.create_task(desk.pending.sampling(CONTEXT, SAMPLE))
+    asking = asyncio.create_task(desk.pending.ask(CONTEXT, SAMPLE))
     await desk.added()
     await clock.move(301)
     assert isinstance(await asking, ErrorData)
@@ -203,7 +203,7 @@ async def test_a_responder_that_ponders_too_long_is_ended_at_the_deadline(monkey
 
 async def test_a_responder_refuses_with_a_reason() -> None:
     desk = Desk(responder=lambda _: refusal("No model here"))
-    assert await desk.pending.sampling(CONTEXT, SAMPLE) == refusal("No model here") == desk.outcome
+    assert await desk.pending.ask(CONTEXT, SAMPLE) == refusal("No model here") == desk.outcome
 
 
 @ERAS
@@ -225,6 +225,6 @@ async def test_a_responder_that_fails_is_logged_once_and_tells_the_server_nothin
 
 async def test_a_responder_with_a_wrong_answer_has_failed(caplog: pytest.LogCaptureFixture) -> None:
     desk = Desk(responder=lambda _: {"name": 7})
-    assert isinstance(await desk.pending.elicitation(CONTEXT, FORM), ErrorData)
+    assert isinstance(await desk.pending.ask(CONTEXT, FORM), ErrorData)
     assert str(desk.outcome) == "Field 'name' must be a string."
     assert len(caplog.records) == 1

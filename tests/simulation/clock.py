@@ -29,7 +29,7 @@ from tests.simulation.bus import SimulatedBus
 from tests.simulation.loop import CURRENT, VirtualLoop
 from tidings.bus.memory import MemoryBus
 from tidings.bus.shared import Engine
-from tidings.client import listen, modern, watching
+from tidings.client import modern, watching
 from tidings.client.cache import ContentCache
 from tidings.server import subscriber
 from tidings.server.notify import Times
@@ -95,7 +95,7 @@ def _patches(loop: VirtualLoop, seed: int) -> Iterator[Any]:
     yield mock.patch.object(ssl, "create_default_context", return_value=_SSL)
     yield mock.patch.object(subscriber, "_numbers", itertools.count(1))
     yield mock.patch.object(subscriber.Subscriber, "__hash__", lambda self: self.id)
-    yield mock.patch.object(listen, "_ids", itertools.count(1))
+    yield mock.patch.object(modern, "_ids", itertools.count(1))
     yield mock.patch.object(mcp.client.subscriptions, "_listen_ids", itertools.count(1))
     # Its task ends streams when a signal arrives, and is one for all nodes.
     yield mock.patch.object(sse_starlette.sse, "_ensure_watcher_started_on_this_loop", return_value=None)

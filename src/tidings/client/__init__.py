@@ -14,69 +14,38 @@ if TYPE_CHECKING:
     from tidings.client.batches import ChangeBatch, ResourceChange
     from tidings.client.cache import Cache, CacheInfo, PromptGet, ResourceRead, TemplateRead, ToolCall
     from tidings.client.calls import StartedCall
-    from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Timeouts
+    from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Signal, State, Timeouts
     from tidings.client.event_receiver import EventReceiver
     from tidings.client.live import LiveClient
     from tidings.client.mirrors import Malformed
     from tidings.client.pending import ASK, Pending, PendingRequest, Responder, refusal
     from tidings.client.queue import QueueEntry, QueueStatus, RequestQueue, Status
     from tidings.client.server_events import EventsTruncated, ServerEvent
-    from tidings.client.states import Signal, State
     from tidings.client.tasks import RemoteTask
     from tidings.client.transports.tap import Exchange, Message, Tap
     from tidings.client.wiring import connect
 
+# fmt: off
 __all__ = [
-    "ASK",
-    "Backoff",
-    "Cache",
-    "CacheInfo",
-    "CacheLimits",
-    "ChangeBatch",
-    "ClientConfig",
-    "EventReceiver",
-    "EventsTruncated",
-    "Exchange",
-    "ListChanged",
-    "LiveClient",
-    "Malformed",
-    "Message",
-    "Pending",
-    "PendingRequest",
-    "Poll",
-    "PromptGet",
-    "QueueEntry",
-    "QueueStatus",
-    "RemoteTask",
-    "RequestQueue",
-    "ResourceChange",
-    "ResourceRead",
-    "Responder",
-    "ServerEvent",
-    "Signal",
-    "StartedCall",
-    "State",
-    "Status",
-    "Tap",
-    "TemplateRead",
-    "Timeouts",
-    "ToolCall",
-    "connect",
-    "refusal",
+    "ASK", "Backoff", "Cache", "CacheInfo", "CacheLimits", "ChangeBatch", "ClientConfig", "EventReceiver",
+    "EventsTruncated", "Exchange", "ListChanged", "LiveClient", "Malformed", "Message", "Pending", "PendingRequest",
+    "Poll", "PromptGet", "QueueEntry", "QueueStatus", "RemoteTask", "RequestQueue", "ResourceChange", "ResourceRead",
+    "Responder", "ServerEvent", "Signal", "StartedCall", "State", "Status", "Tap", "TemplateRead", "Timeouts",
+    "ToolCall", "connect", "refusal",
 ]
+# fmt: on
 
 _NAMES = {
     "batches": ("ChangeBatch", "ResourceChange"),
     "cache": ("Cache", "CacheInfo", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
     "calls": ("StartedCall",),
-    "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"),
+    "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Signal", "State", "Timeouts"),
     "event_receiver": ("EventReceiver",),
     "live": ("LiveClient",),
     "mirrors": ("Malformed",),
     "pending": ("ASK", "Pending", "PendingRequest", "Responder", "refusal"),
     "queue": ("QueueEntry", "QueueStatus", "RequestQueue", "Status"),
     "server_events": ("EventsTruncated", "ServerEvent"),
-    "states": ("Signal", "State"),
     "tasks": ("RemoteTask",),
     "transports.tap": ("Exchange", "Message", "Tap"),
     "wiring": ("connect",),

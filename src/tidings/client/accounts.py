@@ -76,15 +76,16 @@ class Accounts:
         if account.in_keychain:
             kept = None
             with suppress(Exception):  # A keychain that is locked, or gone: who needs the tokens signs in again.
-                kept = _keychain().get_password(_SERVICE, _key(account.url, account.name))
+                kept = _keychain().get_password(_SERVICE, f"{account.name} at {account.url}")
             return as_dict(json.loads(kept)) if kept else {}
-        return as_dict(self._facts(account).get(_SECRETS))
+        server = as_dict(read_json(self.path, _LARGEST).get(account.url))
+        return as_dict(as_dict(as_dict(server.get("accounts")).get(account.name)).get(_SECRETS))
 
     def keep(self, url: str, name: str, facts: Mapping[str, Any], secrets: Mapping[str, Any], *, use: bool) -> None:
         """Stores an account. `use`: it becomes the current one of its server. Raises `OSError` if it cannot."""
         stored: dict[str, Any] = dict(facts)
         try:
-            _keychain().set_password(_SERVICE, _key(key_of(url), name), dumps(secrets))
+            _keychain().set_password(_SERVICE, f"{name} at {key_of(url)}", dumps(secrets))
         except Exception:  # noqa: BLE001 - each keychain has errors of its own; some are too small for long tokens
             stored[_SECRETS] = dict(secrets)
         with self._editing(url) as server:
@@ -107,16 +108,12 @@ class Accounts:
     def forget(self, account: Account) -> None:
         """Removes an account with its tokens. Another one of the server becomes the current one."""
         with suppress(Exception):  # It may be in the file alone.
-            _keychain().delete_password(_SERVICE, _key(account.url, account.name))
+            _keychain().delete_password(_SERVICE, f"{account.name} at {account.url}")
         with self._editing(account.url) as server:
             accounts = server.get("accounts", {})
             accounts.pop(account.name, None)
             if accounts and server.get("current") == account.name:
                 server["current"] = next(iter(accounts))
-
-    def _facts(self, account: Account) -> dict[str, Any]:
-        server = as_dict(read_json(self.path, _LARGEST).get(account.url))
-        return as_dict(as_dict(server.get("accounts")).get(account.name))
 
     @contextmanager
     def _editing(self, url: str) -> Generator[dict[str, Any]]:
@@ -130,10 +127,6 @@ class Accounts:
 def key_of(url: str) -> str:
     """Returns the form of an address under which its accounts are kept."""
     return url.partition("#")[0].rstrip("/")
-
-
-def _key(url: str, name: str) -> str:
-    return f"{name} at {url}"
 
 
 def _keychain() -> Any:

@@ -206,11 +206,6 @@ class Cache:
         """Hits, misses, entries and size at this moment."""
         return CacheInfo(self._hits, self._misses, len(self._entries), self._size)
 
-    @property
-    def size(self) -> int:
-        """About how many bytes the content has."""
-        return self._size
-
     def _get(self, kind: ContentKind, key: str, of: type[InvocationT]) -> InvocationT | None:
         found = self._find(kind, key, of)
         self._hits, self._misses = self._hits + (found is not None), self._misses + (found is None)

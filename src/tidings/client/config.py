@@ -1,11 +1,10 @@
-"""The settings of a client, as values. Times are in seconds."""
+"""The settings of a client, as values, and the states of a connection, as data. Times are in seconds."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
 from tidings._kit.backoff import Backoff, is_number
-
-__all__ = ["Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Timeouts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,3 +112,48 @@ def _check_whole(settings: object, **least: int) -> None:
         value: Any = getattr(settings, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < limit:
             raise ValueError(f"{type(settings).__name__} needs {name} >= {limit}, not {value!r}")
+
+
+class State(StrEnum):
+    """The state of a connection."""
+
+    DISCONNECTED = "disconnected"
+    """Not asked for, ended on purpose, or the tries are used up."""
+    CONNECTING = "connecting"
+    """An attempt is in progress."""
+    CONNECTED = "connected"
+    """The handshake is done, and the server answers."""
+    DISCONNECTING = "disconnecting"
+    """It is being closed on purpose."""
+    ERROR = "error"
+    """An attempt failed, or the connection was lost. Another attempt follows, unless the client gives up."""
+
+
+class Signal(StrEnum):
+    """An event that changes the state."""
+
+    CONNECT = "connect"
+    HANDSHAKE_COMPLETE = "handshake_complete"
+    TIMEOUT = "timeout"
+    TRANSPORT_ERROR = "transport_error"
+    CONNECTION_LOST = "connection_lost"
+    RECONNECT = "reconnect"
+    GIVE_UP = "give_up"
+    DISCONNECT = "disconnect"
+    CLEANUP_COMPLETE = "cleanup_complete"
+
+
+TRANSITIONS: Final[dict[tuple[State, Signal], State]] = {
+    (State.DISCONNECTED, Signal.CONNECT): State.CONNECTING,
+    (State.CONNECTING, Signal.HANDSHAKE_COMPLETE): State.CONNECTED,
+    (State.CONNECTING, Signal.TIMEOUT): State.ERROR,
+    (State.CONNECTING, Signal.TRANSPORT_ERROR): State.ERROR,
+    (State.CONNECTING, Signal.DISCONNECT): State.DISCONNECTING,
+    (State.CONNECTED, Signal.CONNECTION_LOST): State.ERROR,
+    (State.CONNECTED, Signal.DISCONNECT): State.DISCONNECTING,
+    (State.ERROR, Signal.RECONNECT): State.CONNECTING,
+    (State.ERROR, Signal.GIVE_UP): State.DISCONNECTED,
+    (State.ERROR, Signal.DISCONNECT): State.DISCONNECTING,
+    (State.DISCONNECTING, Signal.CLEANUP_COMPLETE): State.DISCONNECTED,
+}
+"""All transitions. A signal without one in the current state is a fault in this program."""

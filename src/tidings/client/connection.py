@@ -19,12 +19,11 @@ from tidings import errors
 from tidings._kit.backoff import jittered
 from tidings._kit.tasks import Wakeup
 from tidings._kit.telemetry import measure
-from tidings.client.config import ClientConfig
+from tidings.client.config import TRANSITIONS, ClientConfig, Signal, State
 from tidings.client.events import EventHub, StateChanged
 from tidings.client.failures import AWAY, is_broken_off
 from tidings.client.link import Link
 from tidings.client.queue import QueueEntry
-from tidings.client.states import Signal, State, next_state
 from tidings.client.subscriptions import ChangeFeed
 from tidings.client.transports.http import current_call
 from tidings.errors import TidingsError
@@ -283,7 +282,7 @@ class Connection:
         self.gave_up(error)
 
     def _signal(self, signal: Signal) -> None:
-        old, self.state = self.state, next_state(self.state, signal)
+        old, self.state = self.state, TRANSITIONS[self.state, signal]
         if self.state is State.CONNECTED:
             self._was_connected = True
         if State.CONNECTED in (old, self.state) and old is not self.state:

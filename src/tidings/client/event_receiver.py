@@ -3,8 +3,7 @@
     app = EventReceiver("whsec_...", handle, state="handed.db")
 
 Only messages with a valid signature and a timestamp of the last five minutes are taken. They are handed on one at a
-time, in the order in which they come. One whose id was handed on before is acknowledged, and that is all: repetitions
-belong to delivery "at least once", and an attacker can repeat what was overheard.
+time, in the order in which they come. One whose id was handed on before is only acknowledged.
 """
 
 import asyncio

@@ -17,7 +17,7 @@ from mcp_types import Prompt, Resource, ResourceTemplate, Tool
 from tidings._kit.tasks import Background, Wakeup
 from tidings.changes import Change, ResourceUpdated
 from tidings.client.cache import PromptGet, ResourceRead, TemplateRead, ToolCall
-from tidings.client.states import Signal, State
+from tidings.client.config import Signal, State
 from tidings.errors import TidingsError
 
 if TYPE_CHECKING:

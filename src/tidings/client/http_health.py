@@ -3,10 +3,9 @@
 In the legacy era, notifications arrive on a stream of their own, which the SDK opens, and opens again when it ends. If
 it cannot, it does not say so. That is noticed here, from the HTTP answers and from streams that never open.
 
-A connection can be dead without either end being told: a proxy has forgotten it, or the server's process is stopped.
-Only the keep-alives that do not come show that (`StreamSilence`). A Tidings server states their interval with each
-stream. That of any other server is learned from two keep-alives in a row. A stream without any has `Timeouts.silence`.
-The time in which this process itself stood still does not count: what was sent meanwhile is about to arrive.
+A connection can be dead without either end being told: only the keep-alives that do not come show that
+(`StreamSilence`). A Tidings server states their interval. That of any other is learned from two keep-alives in a row. A
+stream without any has `Timeouts.silence`. The time in which this process itself stood still does not count.
 """
 
 import asyncio
@@ -224,11 +223,9 @@ class HttpHealth:
     @contextmanager
     def stream_asked(self, method: str, interval: float | None) -> Generator[None]:
         """Watches a request for the stream of notifications. With an `interval`, the server begins each at once."""
-        if method != "GET" or interval is None:
-            yield
-            return
-        self.begins_at_once = True
-        silence = self._watch(interval)
+        silence = None
+        if method == "GET" and interval is not None:
+            self.begins_at_once, silence = True, self._watch(interval)
         try:
             yield
         finally:
@@ -242,9 +239,10 @@ class HttpHealth:
         self._silences.append(silence)
         return silence
 
-    def _unwatch(self, silence: StreamSilence) -> None:
-        silence.stop()
-        self._silences.remove(silence)
+    def _unwatch(self, silence: StreamSilence | None) -> None:
+        if silence is not None:
+            silence.stop()
+            self._silences.remove(silence)
 
     def stream_open(self, call: QueueEntry | None, method: str, interval: float | None) -> StreamSilence | None:
         """Notes that the answer is a stream of events, with keep-alives at an `interval`, and has begun.
@@ -267,8 +265,7 @@ class HttpHealth:
 
     def stream_over(self, method: str, silence: StreamSilence | None) -> None:
         """Notes that the stream of events has ended, in good order."""
-        if silence is not None:
-            self._unwatch(silence)
+        self._unwatch(silence)
         # A client that has given up waiting for the first stream reads again and again instead.
         if method == "GET" and not (self._owner.over or self.deaf):
             self.stream_ended = True

@@ -12,20 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 import anyio
+import mcp_types as types
 from mcp import Client, ClientSession
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    CLIENT_CAPABILITIES_META_KEY,
-    REQUEST_TIMEOUT,
-    SERVER_INFO_META_KEY,
-    UNSUPPORTED_PROTOCOL_VERSION,
-    CallToolResult,
-    Implementation,
-    LoggingLevel,
-    ServerCapabilities,
-    Tool,
-)
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -60,8 +50,8 @@ class ServerFacts:
     """A server's statements about itself in the handshake."""
 
     protocol_version: str
-    info: Implementation | None
-    capabilities: ServerCapabilities
+    info: types.Implementation | None
+    capabilities: types.ServerCapabilities
     instructions: str | None
 
     @property
@@ -82,8 +72,8 @@ class Setup:
     target: Target
     config: ClientConfig
     era: str = "auto"
-    log_level: LoggingLevel | None = None
-    client_info: Implementation | None = None
+    log_level: types.LoggingLevel | None = None
+    client_info: types.Implementation | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict[str, Any])  # Besides those that follow from the rest.
     tap: TapReporter | None = None
 
@@ -202,9 +192,9 @@ class Link:
         """Ends the connection if an answer to `server/discover` is not from the server of the handshake."""
         facts, info, can = self.facts, None, None
         with suppress(ValidationError):
-            info = Implementation.model_validate(as_dict(discovered.get("_meta")).get(SERVER_INFO_META_KEY))
+            info = types.Implementation.model_validate(as_dict(discovered.get("_meta")).get(types.SERVER_INFO_META_KEY))
         with suppress(ValidationError):
-            can = ServerCapabilities.model_validate(discovered.get("capabilities"))
+            can = types.ServerCapabilities.model_validate(discovered.get("capabilities"))
         speaks = facts.protocol_version in as_list(discovered.get("supportedVersions"))
         if not speaks or can is None or replace(facts, info=info, capabilities=can).identity != facts.identity:
             self.lose_to_another()
@@ -252,11 +242,11 @@ class Link:
             # With a version here, the SDK would not ask the server, and would know nothing about it.
             mode="legacy" if setup.era == "legacy" else "auto",
             cache=None,
-            client_info=setup.client_info or Implementation(name="tidings", version=__version__),
+            client_info=setup.client_info or types.Implementation(name="tidings", version=__version__),
             log_level=setup.log_level,
-            sampling_callback=pending.sampling if pending.asks else None,
-            elicitation_callback=pending.elicitation if pending.asks else None,
-            list_roots_callback=pending.roots if pending.asks or pending.has_roots else None,
+            sampling_callback=pending.ask if pending.asks else None,
+            elicitation_callback=pending.ask if pending.asks else None,
+            list_roots_callback=pending.ask if pending.asks or pending.has_roots else None,
             extensions=[TasksDeclared()] if setup.config.tasks else None,
         )
         sdk_seam.wrap_connect(client, lambda dispatcher: self._watched(self._extended(dispatcher)))
@@ -289,7 +279,7 @@ class Link:
             text = f"{self.name} speaks {spoken}, not {self._setup.era}. Leave era out to use what it speaks."
             raise errors.UnsupportedVersion(text, server=self.name)
 
-    async def _check_result(self, name: str, result: CallToolResult) -> None:
+    async def _check_result(self, name: str, result: types.CallToolResult) -> None:
         """Checks a tool's result against the schema that the server announced: in a thread, and in bounded time."""
         if not self._setup.config.check_output:
             return
@@ -335,7 +325,7 @@ class Link:
         # An answer that arrives together with the end of the wait counts.
         await asyncio.wait((self._probe,), timeout=_SILENCE if self._setup.era == "auto" else None)
         if not self._probe.done():
-            raise MCPError(REQUEST_TIMEOUT, f"{self.name} does not answer")
+            raise MCPError(types.REQUEST_TIMEOUT, f"{self.name} does not answer")
         try:
             return self._probe.result()
         except MCPError:
@@ -369,7 +359,7 @@ class Link:
             if shared := [version for version in MODERN_PROTOCOL_VERSIONS if version in self._server_versions]:
                 # This makes the SDK ask again in the modern era.
                 versions = {"supported": shared, "requested": HANDSHAKE_PROTOCOL_VERSIONS[-1]}
-                raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, f"{self.name} speaks the modern era", versions)
+                raise MCPError(types.UNSUPPORTED_PROTOCOL_VERSION, f"{self.name} speaks the modern era", versions)
             return await handshake
         finally:
             handshake.cancel()
@@ -428,7 +418,7 @@ class Link:
         said = f" It said:\n{self._command.stderr_tail}" if self._command.stderr_tail else ""
         return printed + (said or " Run the same command in a terminal to see its output.")
 
-    def absorb_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    def absorb_tools(self, tools: Sequence[types.Tool]) -> tuple[types.Tool, ...]:
         """Gives the tools to the SDK, which checks their results. Returns those that it may call."""
         with quiet(self._setup.target.clean):
             return sdk_seam.absorb_tools(self.session, tools)
@@ -457,8 +447,8 @@ class Link:
         opts = cast("CallOptions", options)
         sdk_seam.stamp(self.session, data, opts)
         meta = as_dict(data["params"].get("_meta"))
-        if capabilities is not None and CLIENT_CAPABILITIES_META_KEY in meta:
-            data["params"]["_meta"] = {**meta, CLIENT_CAPABILITIES_META_KEY: dict(capabilities)}
+        if capabilities is not None and types.CLIENT_CAPABILITIES_META_KEY in meta:
+            data["params"]["_meta"] = {**meta, types.CLIENT_CAPABILITIES_META_KEY: dict(capabilities)}
         return await self._dispatcher.send_raw_request(method, data["params"], opts)
 
     async def send_aside(self, method: str, params: dict[str, Any], request_id: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tidings._kit.backoff import is_number
 from tidings.client.batches import ChangeBatch, change_loop
 from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.calls import StartedCall
+from tidings.client.config import State
 from tidings.client.events import Event, EventT, Handler
 from tidings.client.link import Era
 from tidings.client.mirrors import Malformed
@@ -21,7 +22,6 @@ from tidings.client.pending import Pending
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import OnProgress
 from tidings.client.server_events import EventsTruncated, ServerEvent
-from tidings.client.states import State
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget
 from tidings.client.tasks import RemoteTask
 from tidings.client.watching import check_watched
@@ -139,7 +139,7 @@ class LiveClient:
 
     async def reconnect(self) -> None:
         """Tries to connect again now: after the client gave up, or before a pause is over."""
-        self._subscriptions.resume()
+        self._subscriptions.abandon(None)
         await self._connection.reconnect()
 
     async def disconnect(self) -> None:
@@ -153,8 +153,6 @@ class LiveClient:
             await self._wiring.events.aclose()
             if self._wiring.store is not None:
                 await self._wiring.store.aclose()
-
-    # Events.
 
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
         """Calls `handler` with each event of this kind, until the returned function is called.
@@ -201,8 +199,6 @@ class LiveClient:
         if name is None:
             return self._wiring.events.stream(limit)
         return self._begun(self._wiring.server_events.follow(name, arguments or {}, since))
-
-    # The lists.
 
     @property
     def tools(self) -> list[types.Tool]:

@@ -1,32 +1,29 @@
 """The modern era: `subscriptions/listen`, whose answer is the stream of changes.
 
 One stream carries everything, or as few as the server's limits allow. A filter cannot be edited: a new stream is
-opened, and the old ones are closed when it is acknowledged, so that no change is missed. A lost stream is opened again.
-A Tidings server then sends what was missed; with any other, everything is unknown.
-
-Cursors are opaque: the last that came on a stream is what that stream has reached. Several streams have one each, and
-all of them are sent back, so that the server can begin at the earliest. An older cursor than need be is safe, because
-changes are only repeated. A newer one would skip some: so a stream that was lost keeps its cursor among them until
-another has taken its place.
+opened, and the old ones are closed when it is acknowledged, so that no change is missed. Each stream has a cursor of
+its own, and all of them are sent back: an older one than need be is safe, because changes are only repeated, but a
+newer one would skip some. So a stream that was lost keeps its cursor among them until another has taken its place.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import event_from_wire
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_from_wire
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, REQUEST_TIMEOUT, LoggingLevel
 
 from tidings import errors
 from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict, as_text, as_texts
-from tidings._kit.tasks import Background
+from tidings._kit.tasks import Background, retrieve
 from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SINCE_KEY, Filter
 from tidings.client import sdk_seam
+from tidings.client.http_health import LISTEN
 from tidings.client.link import Link
-from tidings.client.listen import ListenStream, stream_of
 from tidings.client.queue import QueueEntry
 from tidings.client.subscriptions import Subscriptions, without
 from tidings.client.transports.http import current_call
@@ -41,7 +38,85 @@ _MOST_FAILURES: Final = 64
 _LIMITS_ON_STREAMS: Final = ("streams", "streams_per_client", "stopping")
 _FOR_ALL: Final = (errors.NotSupported, errors.ConnectionLost, errors.RequestTimedOut, errors.BusUnavailable)
 _LASTED: Final = 5.0  # Seconds. A stream that was open for longer did not end at once.
+_ids = count(1)
 _LISTS: Final = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
+
+
+class ListenStream:
+    """Asks for `notifications` at once. `began` gets the acknowledgment, before any other notification arrives.
+
+    `ended` is called when the stream is over after it began, unless it was closed.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        notifications: Mapping[str, Any],
+        meta: Mapping[str, Any],
+        *,
+        began: Callable[[Mapping[str, Any]], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self.id = f"tidings-listen-{next(_ids)}"
+        self.is_over = False
+        self._link, self._began, self._ended = link, began, ended
+        self._acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        params = {"notifications": dict(notifications), "_meta": dict(meta)}
+        self.task = asyncio.create_task(self._run(params), name=self.id)
+
+    async def opened(self, seconds: float) -> None:
+        """Waits for the acknowledgment. Raises a `TidingsError` if there is none within so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._acknowledged)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, TimeoutError):
+                text = f"{self._link.name} did not acknowledge a subscription within {seconds:g} s."
+                cure = "Give it longer with Timeouts(request=...)."
+                raise errors.RequestTimedOut(f"{text} {cure}", method=LISTEN, server=self._link.name) from None
+            raise
+
+    async def _run(self, params: dict[str, Any]) -> None:
+        error: TidingsError | None = None
+        try:
+            await self._link.send_aside(LISTEN, params, self.id)
+        except TidingsError as failure:
+            error = None if self._link.over else failure
+        self._end(error)
+
+    def _end(self, error: TidingsError | None = None) -> None:
+        if self.is_over:
+            return
+        self.is_over = True
+        if self._acknowledged.done():
+            self._ended()
+        else:
+            lost = errors.ConnectionLost(f"{self._link.name} ended a stream before it began.", server=self._link.name)
+            self._acknowledged.set_exception(error or lost)
+            retrieve(self._acknowledged)
+
+    def hear(self, method: str, params: Mapping[str, Any]) -> bool:
+        """Takes a notification. Returns True if it is about the life of this stream."""
+        if method == "notifications/cancelled" and params.get("requestId") == self.id:
+            self.task.cancel()
+            self._end()
+            return True
+        if method != "notifications/subscriptions/acknowledged" or stream_of(params) != self.id:
+            return False
+        if not self._acknowledged.done() and isinstance(params.get("notifications"), dict):
+            self._began(params)
+            self._acknowledged.set_result(None)
+        return True
+
+    def close(self) -> None:
+        self.is_over = True
+        self.task.cancel()
+
+
+def stream_of(params: Mapping[str, Any]) -> str:
+    """Returns the id of the stream to which a notification belongs; empty if it names none."""
+    return str(as_dict(params.get("_meta")).get(SUBSCRIPTION_ID_META_KEY, ""))
 
 
 @dataclass(eq=False)

@@ -262,17 +262,9 @@ class Pending:
         for entry in self:
             self._settle(entry, Disconnected(reason, server=self.server or None))
 
-    async def sampling(self, context: ClientRequestContext, params: types.CreateMessageRequestParams) -> Any:
-        """The SDK's `sampling_callback`."""
+    async def ask(self, context: ClientRequestContext, params: Params = None) -> Any:
+        """The SDK's callback for all three kinds of questions."""
         return await self._ask(params)
-
-    async def elicitation(self, context: ClientRequestContext, params: types.ElicitRequestParams) -> Any:
-        """The SDK's `elicitation_callback`."""
-        return await self._ask(params)
-
-    async def roots(self, context: ClientRequestContext) -> Any:
-        """The SDK's `list_roots_callback`."""
-        return await self._ask(None)
 
     async def answer(self, request: types.InputRequest, call: QueueEntry | None = None) -> Answer | ErrorData:
         """Asks a question that `call` led to, and that no request of the server carried."""

@@ -1,11 +1,8 @@
 """Everything of the MCP SDK's that is not public API, in one place. `tests/client/test_private_names.py` pins it.
 
-When an upgrade of the SDK moves one of these, this is the file to change. A missing name is named in the error; only
-the session's list of tools can be done without, and then their results are not checked.
-
-The SDK logs a server that died, or sent an invalid answer, as an error with a traceback. Our client expects such
-faults, and raises a named error; a traceback would repeat it. So what the SDK logs for our connections goes to the
-logger `tidings.client.link`, at level DEBUG and with secrets masked. Other users' log records are untouched.
+A missing name is named in the error; only the session's list of tools can be done without, and then their results are
+not checked. What the SDK logs for our connections would repeat the named errors that our client raises, with
+tracebacks: it goes to the logger `tidings.client.link`, at level DEBUG and with secrets masked.
 """
 
 import copy
@@ -35,17 +32,12 @@ except ImportError as error:
         f"allows: {install_command()}"
     ) from error
 
+# fmt: off
 __all__ = [  # What others import from here.
-    "ContextReceiveStream",
-    "ContextSendStream",
-    "InMemoryTransport",
-    "InputRequiredRoundsExceededError",
-    "TransportStreams",
-    "WriteStream",
-    "create_context_streams",
-    "request_within_origin",
-    "sse_within_origin",
+    "ContextReceiveStream", "ContextSendStream", "InMemoryTransport", "InputRequiredRoundsExceededError",
+    "TransportStreams", "WriteStream", "create_context_streams", "request_within_origin", "sse_within_origin",
 ]
+# fmt: on
 
 _ABOUT_TASKS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 

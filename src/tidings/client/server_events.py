@@ -21,7 +21,7 @@ from tidings._kit.bounded_json import as_dict, as_float, as_list, as_text
 from tidings._kit.tasks import retrieve
 from tidings.client.connection import Connection
 from tidings.client.link import Link
-from tidings.client.listen import stream_of
+from tidings.client.modern import stream_of
 from tidings.client.requests import Requests
 from tidings.errors import ConnectionLost, LimitReached, MalformedMessage, NotSupported, RequestFailed, TidingsError
 

@@ -24,14 +24,7 @@ import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, TokenStorage
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
 from mcp.client.auth.oauth2 import OAuthContext
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-    ProtectedResourceMetadata,
-)
+from mcp.shared import auth
 from pydantic import AnyUrl
 
 from tidings._kit.bounded_json import as_dict
@@ -91,20 +84,20 @@ class _Kept(TokenStorage):
         is_over = self._expires is not None and time.time() > self._expires
         return "" if is_over else as_dict(self.secrets.get("tokens")).get("access_token", "")
 
-    async def get_tokens(self) -> OAuthToken | None:
+    async def get_tokens(self) -> auth.OAuthToken | None:
         """Returns the tokens to renew. Whoever asks has found the access token to be of no use any more."""
         context, secrets = self.context, self.secrets
         if not self._renews or "tokens" not in secrets:
             return None
         if "metadata" in secrets:
-            context.oauth_metadata = OAuthMetadata.model_validate(secrets["metadata"])
+            context.oauth_metadata = auth.OAuthMetadata.model_validate(secrets["metadata"])
         if "resource" in secrets:
-            context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(secrets["resource"])
+            context.protected_resource_metadata = auth.ProtectedResourceMetadata.model_validate(secrets["resource"])
         context.auth_server_url = secrets.get("server")
         context.token_expiry_time = 1.0
-        return OAuthToken.model_validate(secrets["tokens"])
+        return auth.OAuthToken.model_validate(secrets["tokens"])
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
+    async def set_tokens(self, tokens: auth.OAuthToken) -> None:
         context = self.context
         models = {
             "tokens": tokens,
@@ -128,13 +121,13 @@ class _Kept(TokenStorage):
             keep = self.accounts.keep
             await asyncio.to_thread(keep, self.url, self.name, facts, self.secrets, use=not self._renews)
 
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
+    async def get_client_info(self) -> auth.OAuthClientInformationFull | None:
         """Returns the registration; for a new sign-in only if it was given, since a server may forget others."""
         if "client" not in self.secrets or not (self._renews or self.secrets.get("given")):
             return None
-        return OAuthClientInformationFull.model_validate(self.secrets["client"])
+        return auth.OAuthClientInformationFull.model_validate(self.secrets["client"])
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+    async def set_client_info(self, client_info: auth.OAuthClientInformationFull) -> None:
         """Does nothing: a registration is kept together with the tokens."""
 
 
@@ -394,7 +387,7 @@ class SigningIn(httpx2.Auth):
         if self.open_browser is not None:
             self.open_browser(address)
 
-    async def _wait(self) -> AuthorizationCodeResult:
+    async def _wait(self) -> auth.AuthorizationCodeResult:
         found = await self._landed
         asked, waited = self.steps[-1], (time.monotonic() - self._asked) * 1000
         words = "you agreed" if "code" in found else f"refused: {found.get('error')}"
@@ -402,7 +395,7 @@ class SigningIn(httpx2.Auth):
         if "code" not in found:
             said = found.get("error_description") or found.get("error") or "it gave no reason"
             raise OAuthFlowError(f"The authorization server did not agree: {said}")
-        return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
+        return auth.AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
 
     def _add(self, step: SignInStep) -> None:
         self.steps.append(step)
@@ -480,7 +473,7 @@ async def sign_out(account: Account, accounts: Accounts | None = None) -> bool:
     kind = "refresh_token" if "refresh_token" in tokens else "access_token"
     data = {"token": tokens[kind], "token_type_hint": kind, "client_id": client.get("client_id", "")}
     context = _Kept(account.url, None).context
-    context.client_info = OAuthClientInformationFull.model_validate(client)
+    context.client_info = auth.OAuthClientInformationFull.model_validate(client)
     with suppress(httpx2.HTTPError, OAuthFlowError):
         data, headers = context.prepare_token_auth(data, {})
         async with httpx2.AsyncClient(timeout=10.0) as http:
@@ -488,8 +481,8 @@ async def sign_out(account: Account, accounts: Accounts | None = None) -> bool:
     return False
 
 
-def _metadata(redirects: list[AnyUrl]) -> OAuthClientMetadata:
-    return OAuthClientMetadata(client_name="Tidings", redirect_uris=redirects or None)
+def _metadata(redirects: list[AnyUrl]) -> auth.OAuthClientMetadata:
+    return auth.OAuthClientMetadata(client_name="Tidings", redirect_uris=redirects or None)
 
 
 def _refuses(response: httpx2.Response) -> bool:

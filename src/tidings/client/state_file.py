@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 import anyio
 from pydantic import TypeAdapter, ValidationError
@@ -59,7 +59,7 @@ def encode(invocation: cache.Invocation) -> str | None:
     """Returns an invocation as JSON, as on the wire; None if it holds something else, such as an argument's object."""
     adapter = _ADAPTERS[cache.place_of(invocation)[0]]
     try:
-        return adapter.dump_json(invocation, by_alias=True, warnings=False, fallback=_as_dict).decode()
+        return adapter.dump_json(invocation, by_alias=True, warnings=False, fallback=dict).decode()
     except PydanticSerializationError:
         return None
 
@@ -71,12 +71,6 @@ def decode(kind: str, key: str, content: str) -> cache.Invocation | None:
     except (KeyError, ValidationError):
         return None
     return invocation if cache.place_of(invocation) == (kind, key) else None
-
-
-def _as_dict(value: object) -> dict[Any, Any]:
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[Any, Any]", value))
-    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 @dataclass(slots=True)

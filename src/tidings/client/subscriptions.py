@@ -112,8 +112,6 @@ class Subscriptions:
         self.cursor: str | None = None
         self.watches = Watches(self._watch_added, self._watch_removed, self.wakeup)
 
-    # What is wanted.
-
     def __iter__(self) -> Iterator[str]:
         return iter([uri for uri in self._explicit if uri in self])
 
@@ -231,8 +229,6 @@ class Subscriptions:
             self.store.note_subscriptions(frozenset(self))
         self.events.emit(SubscriptionsChanged(tuple(self)))
 
-    # The server is kept informed.
-
     def attach(self, link: Link, feed: ChangeFeed) -> None:
         self._feed = feed
         self._synced = 0
@@ -253,12 +249,8 @@ class Subscriptions:
         if feed is not None:
             await feed.aclose()
 
-    def resume(self) -> None:
-        """Lets callers wait for subscriptions again, after `abandon`."""
-        self._broken = None
-
-    def abandon(self, error: TidingsError) -> None:
-        """Fails all callers that wait for a subscription: there will be no connection."""
+    def abandon(self, error: TidingsError | None) -> None:
+        """Fails all callers that wait for a subscription: there will be no connection. None: they can wait again."""
         self._broken = error
 
     async def aclose(self) -> None:
@@ -426,8 +418,6 @@ class Subscriptions:
         if self.store is not None:
             self.store.note_cursor(cursor)
 
-    # Content is read.
-
     def generation(self, uri: str) -> int:
         """Returns a number that grows with each change of `uri`."""
         return self._generations.get(uri, 0)
@@ -454,8 +444,6 @@ class Subscriptions:
     def is_fresh(self, uri: str) -> bool:
         """Returns whether the copy in the cache is known to be what the server has now."""
         return self._hears and self._synced > 0 and uri in self._covered and not self.refresher.is_stale(uri)
-
-    # Watches begin and end.
 
     def _watch_added(self, watched: WatchedResource) -> None:
         # If a newer version is on its way to the server, `known` may be about to change.

@@ -16,7 +16,7 @@ from tidings._kit.bounded_json import as_dict, as_texts
 from tidings._kit.tasks import Wakeup
 from tidings.client.connection import Connection
 from tidings.client.link import Link
-from tidings.client.listen import ListenStream
+from tidings.client.modern import ListenStream
 from tidings.client.task_wire import NOTIFICATION, TaskState
 from tidings.errors import MalformedMessage, TidingsError
 

@@ -75,10 +75,6 @@ class TaskState:
         """True if the task is over, and its result or error is not told."""
         return (self.status == "completed" and self.result is None) or (self.status == "failed" and self.error is None)
 
-    def is_older_than(self, other: "TaskState") -> bool:
-        """Returns whether the server made this statement before the other one, as far as it says so."""
-        return self.updated_at is not None and other.updated_at is not None and self.updated_at < other.updated_at
-
 
 class TaskForm:
     """The way in which an era looks at a task: here the extension's."""
@@ -170,7 +166,13 @@ class LegacyForm(TaskForm):
     async def look(self, ask: Ask, wake: Callable[[], object]) -> TaskState:
         state = await super().look(ask, wake)
         if state.status == "input_required" and (self._asking is None or self._asking.done()):
-            self._asking = asyncio.create_task(self._carry_questions(ask, wake), name="tidings questions of a task")
+
+            async def carry_questions() -> None:
+                with contextlib.suppress(TidingsError):  # The next look tells.
+                    await ask("tasks/result")
+                wake()
+
+            self._asking = asyncio.create_task(carry_questions(), name="tidings questions of a task")
         if state.status in ("completed", "failed"):
             try:
                 return replace(state, status="completed", result=await ask("tasks/result"))
@@ -178,11 +180,6 @@ class LegacyForm(TaskForm):
                 code = as_dict(error.data).get("rpc_code")
                 return replace(state, status="failed", error={"code": code, "message": error.message})
         return state
-
-    async def _carry_questions(self, ask: Ask, wake: Callable[[], object]) -> None:
-        with contextlib.suppress(TidingsError):  # The next look tells.
-            await ask("tasks/result")
-        wake()
 
     def close(self) -> None:
         if self._asking is not None:

@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, ErrorData, InputRequest, ListRootsRequest
 from pydantic import TypeAdapter, ValidationError
 
+from tidings import errors
 from tidings._kit.backoff import Pauses, jittered
 from tidings._kit.bounded_json import as_dict, as_float, as_int, as_text
 from tidings.client.cache import ToolCall
@@ -33,17 +34,7 @@ from tidings.client.queue import QueueEntry
 from tidings.client.requests import Requests
 from tidings.client.task_stream import TaskStream
 from tidings.client.task_wire import TaskForm, TaskState, TaskStatus
-from tidings.errors import (
-    MalformedMessage,
-    NotSupported,
-    RequestCancelled,
-    RequestFailed,
-    RequestTimedOut,
-    TaskCancelled,
-    TaskFailed,
-    TaskLost,
-    TidingsError,
-)
+from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
     from tidings.client.calls import StartedCall
@@ -130,7 +121,7 @@ class RemoteTask(Awaitable[ToolCall]):
         owner = self._owner
         try:
             owner.absorb(self, await owner.look(self))
-        except TaskLost:
+        except errors.TaskLost:
             owner.drop(self.id)
             raise
         owner.wake(self.id, look=False)
@@ -249,17 +240,17 @@ class Tasks:
         except asyncio.CancelledError:
             await self._cancel_at_server(task)
             raise
-        except (TaskFailed, TaskCancelled, TaskLost):
+        except (errors.TaskFailed, errors.TaskCancelled, errors.TaskLost):
             self.drop(task.id)
             raise
         finally:
             if self._followers.get(task.id) is follower:
                 del self._followers[task.id]
-        if refused is not None or isinstance(entry.cancel_reason, RequestCancelled):
+        if refused is not None or isinstance(entry.cancel_reason, errors.RequestCancelled):
             await self._cancel_at_server(task)
         if refused is not None:  # This ends a plain call, too.
             raise cleaned(answer_error(refused, method=entry.method), self.clean) from None
-        raise entry.cancel_reason or RequestTimedOut(
+        raise entry.cancel_reason or errors.RequestTimedOut(
             f"The task {task.id} had no news for {entry.seconds:g} s. It goes on at the server: await client.task(id) "
             "to follow it again, or cancel it. Give it longer with timeout=...",
             data={"task_id": task.id},
@@ -271,12 +262,12 @@ class Tasks:
         data: dict[str, Any] = {"task_id": task.id}
         if state.status == "cancelled":
             words = f": {state.message}" if state.message else "."
-            raise cleaned(TaskCancelled(f"The task {task.id} was cancelled{words}", data=data), self.clean)
+            raise cleaned(errors.TaskCancelled(f"The task {task.id} was cancelled{words}", data=data), self.clean)
         if state.status == "failed":
             error = as_dict(state.error)
             words = as_text(error.get("message")) or state.message or "the server gives no reason."
             data |= {"rpc_code": as_int(error.get("code")), "rpc_data": error.get("data")}
-            raise cleaned(TaskFailed(f"The task {task.id} failed: {words}", data=data), self.clean)
+            raise cleaned(errors.TaskFailed(f"The task {task.id} failed: {words}", data=data), self.clean)
         self.drop(task.id)
         try:
             result = CallToolResult.model_validate(state.result, by_name=False)
@@ -300,7 +291,7 @@ class Tasks:
         entry.on_behalf_of = behalf
         try:
             return await self.requests.run(entry, lambda link, _: link.send_raw(method, {**given}), safe=True)
-        except RequestFailed as error:
+        except errors.RequestFailed as error:
             if as_dict(error.data).get("rpc_code") == INVALID_PARAMS:
                 raise self.lost(task, error.message) from error
             raise
@@ -309,7 +300,7 @@ class Tasks:
         text = (
             f"The outcome of the task {task.id} is unknown: {why.rstrip('.')}. Check what it did before you repeat it."
         )
-        return TaskLost(text, server=self.connection.name, data={"task_id": task.id})
+        return errors.TaskLost(text, server=self.connection.name, data={"task_id": task.id})
 
     async def look(self, task: RemoteTask) -> TaskState:
         entry = None if task.call is None else task.call.entry
@@ -318,7 +309,7 @@ class Tasks:
             text = (
                 f"Asked about the task {task.id}, the server told of {state.task_id!r}. This is a fault of the server."
             )
-            raise cleaned(MalformedMessage(text, method="tasks/get", server=self.connection.name), self.clean)
+            raise cleaned(errors.MalformedMessage(text, method="tasks/get", server=self.connection.name), self.clean)
         return state
 
     async def _cancel_at_server(self, task: RemoteTask) -> None:
@@ -336,7 +327,8 @@ class Tasks:
         before = task.state
         if before is not None and before.over:
             return
-        seems_older = before is not None and not state.over and state.is_older_than(before)
+        old, new = before and before.updated_at, state.updated_at
+        seems_older = old is not None and new is not None and new < old and not state.over
         if seems_older and self._outdated[task.id] < _MOST_OUTDATED:
             self._outdated[task.id] += 1
             return
@@ -442,7 +434,7 @@ class TaskFollower:
     def _pause_after(self, error: TidingsError) -> float:
         """Returns the seconds after which to look again, or raises the error if that would be in vain."""
         pause = self._pauses.next() + (error.retry_after or 0)
-        is_vague = isinstance(error, RequestFailed) and self._pauses.failures < _MOST_REFUSALS
+        is_vague = isinstance(error, errors.RequestFailed) and self._pauses.failures < _MOST_REFUSALS
         if not error.retryable and not is_vague:
             raise error
         out_of_reach = asyncio.get_running_loop().time() - self._contact
@@ -474,11 +466,11 @@ class TaskFollower:
             except ValidationError:
                 kind = as_text(as_dict(given).get("method"))
                 text = f"The task {self.task.id} asks something that the protocol does not know ({kind})."
-                raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
+                raise errors.MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
             pending = self._tasks.pending
             if not pending.asks and not (pending.has_roots and isinstance(request, ListRootsRequest)):
                 text = f"The task {self.task.id} asks for {request.method}, and this client answers nothing."
-                raise NotSupported(f"{text} Pass answer=... to connect.", method=request.method)
+                raise errors.NotSupported(f"{text} Pass answer=... to connect.", method=request.method)
             answer = await pending.answer(request, self._entry)
             if isinstance(answer, ErrorData):
                 raise MCPError.from_error_data(answer)

@@ -136,7 +136,10 @@ class Watcher:
         while True:
             while self._news:
                 watched = self._news.pop(next(iter(self._news)))
-                if watched.error is not None and not self._waits_for(watched):
+                if watched.is_gone:
+                    self._missing.add(watched.uri)
+                waits = self.patient or self._has_seen_some or len(self._missing) < self.number
+                if watched.error is not None and not (watched.is_gone and waits):
                     raise watched.error
                 if watched.latest is not None and self._seen.get(watched.uri) != watched.digest:
                     self._seen[watched.uri] = watched.digest
@@ -151,12 +154,6 @@ class Watcher:
             finally:
                 self._waits = False
             self.wakeup()  # `is_behind` may have changed.
-
-    def _waits_for(self, watched: WatchedResource) -> bool:
-        if not watched.is_gone:
-            return False
-        self._missing.add(watched.uri)
-        return self.patient or self._has_seen_some or len(self._missing) < self.number
 
 
 @dataclass(eq=False, repr=False)

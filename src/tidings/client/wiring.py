@@ -28,7 +28,7 @@ from tidings.client import events
 from tidings.client.batches import HANDED_KEPT, HandedOut
 from tidings.client.cache import ContentCache, ContentKind, Invocation
 from tidings.client.calls import Calls
-from tidings.client.config import ClientConfig
+from tidings.client.config import ClientConfig, State
 from tidings.client.connection import Connection
 from tidings.client.legacy import LegacyFeed
 from tidings.client.link import Link, LinkHooks, ServerFacts, Setup
@@ -40,7 +40,6 @@ from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.requests import Requests
 from tidings.client.responders import responder_for, roots_responder
 from tidings.client.server_events import EVENTS_KEPT, ServerEvents
-from tidings.client.states import State
 from tidings.client.subscriptions import ChangeFeed, Subscriptions
 from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.tasks import TASKS_KEPT, Tasks
@@ -144,7 +143,7 @@ class ClientWiring:
     async def begin(self) -> None:
         """Connects, and waits until the mirrored lists are loaded, or that takes too long."""
         await self._restore()
-        self.subscriptions.resume()
+        self.subscriptions.abandon(None)
         await self.connection.connect()
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.timeouts.connect):

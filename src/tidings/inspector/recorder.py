@@ -17,9 +17,9 @@ from pydantic import BaseModel
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, as_text, cut, plain, weigh
 from tidings.changes import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
 from tidings.client import events
+from tidings.client.config import State
 from tidings.client.live import LiveClient
 from tidings.client.queue import QueueEntry, Status
-from tidings.client.states import State
 from tidings.client.tasks import RemoteTask
 from tidings.client.transports.tap import Exchange, Message
 from tidings.errors import AnswerTimedOut, MalformedMessage, TidingsError

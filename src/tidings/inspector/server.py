@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from tidings._kit.bounded_json import dumps, mapped
-from tidings.client.config import Backoff, CacheLimits, ClientConfig, Timeouts
-from tidings.client.states import Signal, State
+from tidings.client.config import Backoff, CacheLimits, ClientConfig, Signal, State, Timeouts
 from tidings.errors import NotConnected, TidingsError
 from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.records import LIVENESS_CHECKS
