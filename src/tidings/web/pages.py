@@ -88,16 +88,6 @@ class HttpFailed(FetchError, kind="http-status"):
         self.headers = headers
 
 
-def as_raw(body: bytes, content_type: str, url: str) -> Extracted:
-    """Describes bytes that no reader reads."""
-    kind = content_type.partition(";")[0].strip().lower() or "bytes without a content type"
-    name = disarm(unquote(PurePosixPath(urlsplit(url).path).name))[:200]
-    # The digest is in the content, so that other bytes are another version.
-    text = f"{kind}, {len(body):,} bytes, SHA-256 {hashlib.sha256(body).hexdigest()}"
-    warning = ExtractWarning("extraction_fallback", f"No reader reads {kind}: its bytes are kept, as `raw`.")
-    return Extracted("raw", "raw", markdown=text, text=text, title=name or None, warnings=(warning,))
-
-
 def failed(response: Response, cures: Mapping[int, str] = _CURES) -> HttpFailed:
     """Returns the error for an error answer: the status, the title of its page, and what to do."""
     status = response.status
@@ -179,14 +169,14 @@ class Fetching:
         request = replace(options.request(url), etag=etag, last_modified=modified, insist=insist)
         if options.mode == "render":
             return await self._rendered(request, options)
-        unseen: tuple[ExtractWarning, ...] = ()
+        warnings: list[ExtractWarning] = []
         if options.mode == "auto" and options.render.screenshot:
             try:
                 return await self._rendered(request, options)
             except FetchError as error:
                 if error.kind != "not-rendered":
                     raise
-                unseen = (ExtractWarning("notice", f"There is no screenshot: {error}"),)
+                warnings.append(ExtractWarning("notice", f"There is no screenshot: {error}"))
         response = await self.fetcher.fetch(request, progress)
         if response.not_modified and known and (etag or modified):
             if response.url == (known.url or response.requested):
@@ -196,14 +186,13 @@ class Fetching:
         if response.status >= 400 or response.not_modified:
             raise failed(response)
         extracted = await self._read(response.body, response.content_type, response.url, options.reading())
-        extracted = _with(extracted, *unseen)
         if extracted.empty and options.mode == "auto" and self.renderer is not None and not options.body:
             try:
                 return await self._rendered(request, options)
             except FetchError as error:
                 why = f"It could not be rendered: {disarm(str(error))}"
-                extracted = _with(extracted, ExtractWarning("extraction_fallback", why))
-        return await self._made(extracted, response, options)
+                warnings.append(ExtractWarning("extraction_fallback", why))
+        return await self._made(extracted, response, options, warnings)
 
     async def listed(self, url: str, pages: Sequence[str], options: FetchOptions) -> Got:
         """Returns the version of a site that lists its pages."""
@@ -232,14 +221,19 @@ class Fetching:
     async def _read(self, body: bytes, content_type: str, url: str, options: ExtractOptions) -> Extracted:
         if not body:
             return Extracted("empty", "none", empty="empty")
-        if not self.fetcher.limits.pdf and body.startswith(b"%PDF-"):
-            return as_raw(body, content_type, url)
-        try:
-            return await self.workers.extract(body, content_type, url, options)
-        except Unsupported:
-            return as_raw(body, content_type, url)
-        except BadSelector as error:
-            raise BadRequest(str(error), url=url) from error
+        if self.fetcher.limits.pdf or not body.startswith(b"%PDF-"):
+            try:
+                return await self.workers.extract(body, content_type, url, options)
+            except BadSelector as error:
+                raise BadRequest(str(error), url=url) from error
+            except Unsupported:
+                pass
+        kind = content_type.partition(";")[0].strip().lower() or "bytes without a content type"
+        name = disarm(unquote(PurePosixPath(urlsplit(url).path).name))[:200]
+        # The digest is in the content, so that other bytes are another version.
+        text = f"{kind}, {len(body):,} bytes, SHA-256 {hashlib.sha256(body).hexdigest()}"
+        warning = ExtractWarning("extraction_fallback", f"No reader reads {kind}: its bytes are kept, as `raw`.")
+        return Extracted("raw", "raw", markdown=text, text=text, title=name or None, warnings=(warning,))
 
     async def _rendered(self, request: Request, options: FetchOptions) -> Got:
         if self.renderer is None:
@@ -249,46 +243,42 @@ class Fetching:
                 url=request.url,
             )
         page = await self.renderer.render(request.url, options.render, request)
-        extracted = _with(await self._read(page.html, _HTML, page.url, options.reading()), *page.warnings)
-        if extracted.empty and page.missing:
-            extracted = _with(extracted, ExtractWarning("notice", page.missing))
+        extracted = await self._read(page.html, _HTML, page.url, options.reading())
+        missing = [ExtractWarning("notice", page.missing)] if extracted.empty and page.missing else []
         response = Response(page.url, request.url, 200, {}, page.html, _HTML, datetime.now(UTC))
-        return await self._made(extracted, response, options, page.screenshot)
+        return await self._made(extracted, response, options, [*page.warnings, *missing], page.screenshot)
 
     async def _made(
-        self, extracted: Extracted, response: Response, options: FetchOptions, screenshot: bytes | None = None
+        self,
+        extracted: Extracted,
+        response: Response,
+        options: FetchOptions,
+        warnings: Sequence[ExtractWarning] = (),
+        screenshot: bytes | None = None,
     ) -> Got:
+        warnings = [*extracted.warnings, *warnings]
         if extracted.empty:
             cure = "rendering it gave none either" if self.renderer else "start the server with --render to run them"
             why = _EMPTY.get(extracted.empty, "The page has no text.").format(cure=cure)
-            extracted = _with(extracted, ExtractWarning("empty", why))
+            warnings.append(ExtractWarning("empty", why))
         if response.truncated:
-            extracted = _with(extracted, ExtractWarning("truncated", "The page is longer than what was fetched of it."))
-        address, excerpt = options.address(response.requested), options.include_raw_excerpt
+            warnings.append(ExtractWarning("truncated", "The page is longer than what was fetched of it."))
+        url, address = response.requested, options.address(response.requested)
+        extracted = replace(extracted, warnings=tuple(warnings))
+        excerpt = options.include_raw_excerpt
         work = partial(normalise, extracted, response, address=address, include_raw_excerpt=excerpt)
-        packet = await to_thread.run_sync(work)
         keeps = options.keep_raw or extracted.method == "raw"
         entry = StoredVersion(
-            packet,
-            page_id(options.address(response.requested)),
+            await to_thread.run_sync(work),
+            page_id(address),
             raw=response.body if keeps else None,
             raw_type=(response.content_type or "application/octet-stream") if keeps else None,
             screenshot=screenshot,
             entries=extracted.entries,
             memory=extracted.memory,
         )
-        url = response.requested
-        facts = PageFacts(
-            url,
-            options.address(url),
-            etag=response.etag,
-            last_modified=response.last_modified,
-            options=options.to_json(url)
-            | ({AT: response.url} if response.url != url else {})
-            | ({NO_STORE: True} if "no-store" in response.headers.get("cache-control", "").lower() else {}),
-        )
+        kept = options.to_json(url) | ({AT: response.url} if response.url != url else {})
+        if "no-store" in response.headers.get("cache-control", "").lower():
+            kept[NO_STORE] = True
+        facts = PageFacts(url, address, etag=response.etag, last_modified=response.last_modified, options=kept)
         return Got(response.headers, entry, facts, extracted.empty)
-
-
-def _with(extracted: Extracted, *warnings: ExtractWarning) -> Extracted:
-    return replace(extracted, warnings=(*extracted.warnings, *warnings))
