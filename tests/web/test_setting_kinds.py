@@ -1,44 +1,22 @@
 """The kinds of settings, and their values from texts."""
 
 import ipaddress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tidings.web.settings import MIB, BadSetting, Network, setting, settings_of, settle
+from tidings.web.settings import MIB, SETTINGS, BadSetting, Settings
 
-
-@dataclass(frozen=True)
-class Settings:
-    max_bytes: int = setting(10 * MIB, "size", "bytes of an answer", least=1024)
-    memory: int = setting(2048 * MIB, "size", "bytes of memory")
-    timeout: float = setting(30.0, "seconds", "for one request", least=0.1, most=600)
-    keep: float = setting(86400.0, "seconds", "how long answers are kept")
-    retries: int = setting(2, "count", "further tries", most=10_000)
-    pdf: bool = setting(True, "flag", "read PDF files")
-    render: bool = setting(False, "flag", "use a browser")
-    robots: str = setting("ask", "choice", "when robots.txt counts", choices=("ask", "never"))
-    agent: str = setting("Tidings", "text", "the name")
-    private: tuple[Network, ...] = setting((), "networks", "networks that may be reached")
-    domain: tuple[str, ...] = setting((), "domains", "domains that may be reached")
-    store: Path | None = setting(None, "file", "where answers are kept")  # noqa: RUF009 - a field
-
-    def __post_init__(self) -> None:
-        settle(self, TABLE)
-
-
-TABLE = settings_of(Settings)
-NAMED = {each.name: each for each in TABLE}
+NAMED = {each.name: each for each in SETTINGS}
 
 
 def test_a_setting_has_an_option_and_a_variable_of_the_same_name() -> None:
-    assert [each.name for each in TABLE][:3] == ["max_bytes", "memory", "timeout"]
     assert (NAMED["max_bytes"].option, NAMED["max_bytes"].variable) == ("--max-bytes", "TIDINGS_WEB_MAX_BYTES")
     assert (NAMED["pdf"].option, NAMED["render"].option) == ("--pdf/--no-pdf", "--render")
-    assert [NAMED[name].metavar for name in ("robots", "private", "pdf")] == ["ask|never", "CIDR", ""]
-    assert [each.name for each in TABLE if each.many] == ["private", "domain"]
+    metavars = [NAMED[name].metavar for name in ("robots", "allow_private", "pdf")]
+    assert metavars == ["respect|optional|ignore", "CIDR", ""]
+    assert [each.name for each in SETTINGS if each.many] == ["allow_private", "allow_domain", "block_domain"]
 
 
 @pytest.mark.parametrize(
@@ -53,14 +31,14 @@ def test_a_setting_has_an_option_and_a_variable_of_the_same_name() -> None:
         ("keep", "2h", 7200),
         ("keep", "1d", 86400),
         ("retries", "0", 0),
-        ("retries", "1_000", 1000),
+        ("max_entries", "1_000", 1000),
         ("pdf", "No", False),
         ("render", "on", True),
-        ("robots", "Never", "never"),
-        ("agent", " Bot/1.0 ", "Bot/1.0"),
+        ("robots", "Ignore", "ignore"),
+        ("user_agent", " Bot/1.0 ", "Bot/1.0"),
         ("store", "pages.db", Path("pages.db")),
-        ("private", "10.0.0.0/8, ::1", (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("::1"))),
-        ("domain", "*.Example.org.  a.b,", ("example.org", "a.b")),
+        ("allow_private", "10.0.0.0/8, ::1", (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("::1"))),
+        ("block_domain", "*.Example.org.  a.b,", ("example.org", "a.b")),
     ],
 )
 def test_a_text_is_read_as_people_write_it(name: str, text: str, value: object) -> None:
@@ -78,11 +56,11 @@ def test_a_text_is_read_as_people_write_it(name: str, text: str, value: object) 
         ("retries", "-1", "'-1' is not a whole number."),
         ("retries", "_", "'_' is not a whole number."),
         ("pdf", "perhaps", "'perhaps' is neither yes nor no."),
-        ("robots", "always", "'always' is not one of the choices: ask, never."),
-        ("agent", "a\nb", "Give one line of text."),
+        ("robots", "always", "'always' is not one of the choices: respect, optional, ignore."),
+        ("user_agent", "a\nb", "Give one line of text."),
         ("store", "", "Give the path of a file."),
-        ("private", "10.0.0.1/8", "'10.0.0.1/8' is not a network"),
-        ("domain", "https://example.org/", "is not a valid domain name. Use a host such as example.org."),
+        ("allow_private", "10.0.0.1/8", "'10.0.0.1/8' is not a network"),
+        ("block_domain", "https://example.org/", "is not a valid domain name. Use a host such as example.org."),
     ],
 )
 def test_a_text_that_a_setting_does_not_take_is_refused_with_what_it_takes(name: str, text: str, message: str) -> None:
@@ -94,15 +72,15 @@ def test_a_text_that_a_setting_does_not_take_is_refused_with_what_it_takes(name:
 
 
 def test_several_values_may_be_none_at_all() -> None:
-    assert NAMED["domain"].parse_all(" ") == ()
+    assert NAMED["block_domain"].parse_all(" ") == ()
 
 
 @pytest.mark.parametrize(
     ("given", "value"),
     [
-        ({"private": ("127.0.0.0/8",)}, (ipaddress.ip_network("127.0.0.0/8"),)),
-        ({"private": ipaddress.ip_network("::/8")}, (ipaddress.ip_network("::/8"),)),
-        ({"domain": ["B.org", "a.b"]}, ("b.org", "a.b")),
+        ({"allow_private": ("127.0.0.0/8",)}, (ipaddress.ip_network("127.0.0.0/8"),)),
+        ({"allow_private": ipaddress.ip_network("::/8")}, (ipaddress.ip_network("::/8"),)),
+        ({"block_domain": ["B.org", "a.b"]}, ("b.org", "a.b")),
         ({"timeout": 5}, 5),
     ],
 )
@@ -118,9 +96,7 @@ def test_a_number_of_a_program_is_checked(value: Any) -> None:
 
 
 def test_the_documentation_shows_defaults_as_people_write_them() -> None:
-    shown = {each.name: each.shown for each in TABLE}
-    assert (shown["max_bytes"], shown["memory"]) == ("10 MiB", "2 GiB")
+    shown = {each.name: each.shown for each in SETTINGS}
+    assert (shown["max_bytes"], shown["read_memory"]) == ("10 MiB", "1 GiB")
     assert (shown["timeout"], shown["keep"], shown["retries"]) == ("30 s", "1 d", "2")
-    assert (shown["pdf"], shown["render"], shown["store"], shown["domain"]) == ("yes", "no", "none", "none")
-    first = NAMED["max_bytes"]
-    assert (first.option, first.variable, first.help) == ("--max-bytes", "TIDINGS_WEB_MAX_BYTES", "bytes of an answer")
+    assert (shown["pdf"], shown["render"], shown["store"], shown["block_domain"]) == ("yes", "no", "none", "none")

@@ -70,14 +70,6 @@ def test_a_store_without_room_and_looks_without_a_pause_are_refused(name: str, v
         Settings(**{name: value})  # type: ignore[arg-type]
 
 
-def test_a_command_line_can_be_made_of_a_setting_that_means_the_same_anywhere() -> None:
-    assert named("keep").written(0.5) == ["--keep", "0.5"]
-    assert named("store").written(Path("pages.db")) == ["--store", str(Path("pages.db").absolute())]
-    assert named("pdf").written(False) == ["--no-pdf"]
-    assert named("render").written(True) == ["--render"]
-    assert named("block_domain").written(("a.b", "c.d")) == ["--block-domain", "a.b", "--block-domain", "c.d"]
-
-
 def test_each_default_is_shown_as_people_write_it() -> None:
     shown = {setting.name: setting.shown for setting in SETTINGS}
     assert (shown["max_bytes"], shown["read_memory"]) == ("10 MiB", "1 GiB")

@@ -6,7 +6,7 @@ the documentation. Nothing here reads the environment: the command does.
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -20,7 +20,6 @@ Robots = Literal["respect", "optional", "ignore"]
 _METAVARS: Final = {"count": "NUMBER", "flag": "", "networks": "CIDR", "domains": "DOMAIN", "proxy": "URL"}
 _BYTES: Final = {"": 1, "k": 1024, "m": MIB, "g": 1024 * MIB}
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
 
 SECRET: Final = re.compile(r"([A-Z_][A-Z0-9_]*)@([^\s,@/]+)")  # a variable and the domain that may get it
 
@@ -93,8 +92,7 @@ class Setting:
             case "count":
                 if not re.fullmatch(r"[0-9](?:_?[0-9]){0,11}", text):
                     raise BadSetting(f"{text!r} is not a whole number.")
-                self.check(int(text))
-                return int(text)
+                return self.check(int(text))
             case "flag":
                 if text.lower() not in ("1", "true", "yes", "on", "0", "false", "no", "off", ""):
                     raise BadSetting(f"{text!r} is neither yes nor no.")
@@ -138,9 +136,7 @@ class Setting:
         unit = (found[2].removesuffix("ib").removesuffix("b") if units is _BYTES else found[2]) if found else "?"
         if found is None or unit not in units:
             raise BadSetting(f"{text!r} is not a {what}.")
-        value = float(found[1]) * units[unit]
-        self.check(value)
-        return value
+        return self.check(float(found[1]) * units[unit])
 
     def parse_all(self, text: str) -> Any:
         """Returns the whole value from a text as a variable has it: several values are parted by commas or spaces."""
@@ -153,37 +149,23 @@ class Setting:
         elif self.many:
             several = cast("tuple[Any, ...]", value if isinstance(value, tuple | list | set | frozenset) else (value,))
             value = tuple(self.parse(each) if isinstance(each, str) else each for each in several)
-        self.check(value)
-        return value
+        return self.check(value)
 
-    def check(self, value: Any) -> None:
-        """Raises `BadSetting` if a number is too small or too large, or is not a number."""
+    def check(self, value: Any) -> Any:
+        """Returns the value. Raises `BadSetting` if a number is too small or too large, or is not a number."""
         if self.kind not in ("size", "seconds", "count"):
-            return
+            return value
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise BadSetting(f"{value!r} is not a number.")
         if not self.least <= value <= self.most:
             bounds = f"{self.least:,g} or more" if self.most == float("inf") else f"{self.least:,g} to {self.most:,g}"
             raise BadSetting(f"{value:,g} is out of range. Give {bounds}.")
+        return value
 
 
 def setting(default: Any, kind: Kind, help_: str, **bounds: Any) -> Any:
     """Declares a field of a dataclass as a setting. `bounds` are `least`, `most` and `choices` of `Setting`."""
     return field(default=default, metadata={"kind": kind, "help": help_, **bounds})
-
-
-def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
-    """Returns the settings that a dataclass declares, in their order."""
-    return tuple(Setting(name=each.name, default=each.default, **each.metadata) for each in fields(cls))
-
-
-def settle(instance: object, table: Iterable[Setting]) -> None:
-    """Checks and parses the fields of a frozen dataclass, in its `__post_init__`. `BadSetting` begins with the name."""
-    for each in table:
-        try:
-            object.__setattr__(instance, each.name, each.settled(getattr(instance, each.name)))
-        except BadSetting as error:
-            raise BadSetting(f"{each.name}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -252,7 +234,11 @@ class Settings:
     max_watches: int = setting(10_000, "count", "the maximum number of pages to watch at the same time")
 
     def __post_init__(self) -> None:
-        settle(self, SETTINGS)
+        for each in SETTINGS:
+            try:
+                object.__setattr__(self, each.name, each.settled(getattr(self, each.name)))
+            except BadSetting as error:
+                raise BadSetting(f"{each.name}: {error}") from None
         if self.watch_min > self.watch_max:
             raise BadSetting(
                 f"--watch-min ({self.watch_min:g} s) is longer than --watch-max ({self.watch_max:g} s). Make one "
@@ -262,5 +248,5 @@ class Settings:
             raise BadSetting("--chunk-tokens and --answer-tokens are at most 1,000,000.")
 
 
-SETTINGS: Final = settings_of(Settings)
+SETTINGS: Final = tuple(Setting(name=each.name, default=each.default, **each.metadata) for each in fields(Settings))
 """All settings, in the order of the documentation."""
