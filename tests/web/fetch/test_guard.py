@@ -14,7 +14,7 @@ from tests.web.fetch.servers import LOOPBACK, Names, site
 from tidings._kit import address_guard
 from tidings._kit.address_guard import AddressRefused, Guard, NoSuchHost, look_up
 from tidings._kit.addresses import Address, real, refusal
-from tidings.web.fetch.guard import FetchPolicy
+from tidings.web.fetch.urls import FetchPolicy
 
 
 @pytest.mark.parametrize(

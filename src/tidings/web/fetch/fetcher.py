@@ -24,7 +24,6 @@ import anyio
 from tidings._kit.backoff import doubling, jittered, retry_after
 from tidings._kit.decompress import ACCEPTED, PIECE, Corrupt, Decompressor, OverLimit
 from tidings._kit.tasks import Progress
-from tidings.web.fetch.guard import FetchPolicy, covers
 from tidings.web.fetch.rates import NoTurn, Rates
 from tidings.web.fetch.request import (
     SECRET_NAME,
@@ -40,7 +39,7 @@ from tidings.web.fetch.request import (
     TooManyRedirects,
     Unreachable,
 )
-from tidings.web.fetch.urls import Url, join, parse, shown
+from tidings.web.fetch.urls import FetchPolicy, Url, covers, join, parse, shown
 from tidings.web.settings import MIB, Settings
 
 if TYPE_CHECKING:

@@ -1,19 +1,25 @@
-"""URLs that can be fetched, normalised: equivalent URLs have one form.
+"""URLs that can be fetched, normalised: equivalent URLs have one form; and which of them may be.
 
     parse("HTTP://Bücher.example:80/a/../b?c#d") -> Url, as text "http://xn--bcher-kva.example/b?c"
 
 Every notation of an IP address that browsers accept (decimal, octal, hexadecimal, short, full-width) becomes the
 address itself, so that the address that is checked is the one that is connected to. Anything that two parsers could
 read as different hosts is refused, not repaired: user names, backslashes, control characters, NUL in any encoding.
+
+`FetchPolicy` says which of them may be fetched. With `allow_domains` nothing else is. `example.org` covers itself and
+its subdomains, `*.example.org` only the subdomains. `block_domains` wins over `allow_domains`. Neither opens a private
+address: `tidings._kit.addresses` has those.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import unquote_to_bytes, urljoin
 
 import idna
 
+from tidings._kit.addresses import Address, AddressPolicy, Network
 from tidings.web.fetch.request import BadUrl
 
 MAX_LENGTH = 16_384
@@ -91,7 +97,13 @@ def shown(text: str) -> str:
 def host_of(text: str) -> str:
     """Returns the normalised host: a lower-case ASCII domain without a final dot, or an address. Raises ValueError."""
     if text.startswith("["):
-        return _ipv6(text)
+        inside = text[1:-1] if text.endswith("]") else ""
+        if "%" in inside:
+            raise ValueError("its address has a zone; remove the % and everything after it")
+        try:
+            return IPv6Address(inside).compressed
+        except AddressValueError:
+            raise ValueError(f"{shown(text)!r} is not an IPv6 address") from None
     if len(text) > 1_000:
         raise ValueError("its host name is too long")
     try:
@@ -117,10 +129,16 @@ def _parse(text: str) -> Url:
         raise ValueError(f"only http and https are supported, not {scheme}")
     if "@" in match[3]:
         raise ValueError("it contains a user name; remove it, and send an Authorization header if one is needed")
-    host, port = _host_and_port(match[3])
+    host, port = match[3], ""
+    if ":" in host[host.rfind("]") + 1 :]:
+        host, _, port = host.rpartition(":")
+    if not host:
+        raise ValueError("it names no host")
+    if port and not (_PORT.fullmatch(port) and 0 < int(port) < 65_536):
+        raise ValueError(f"{shown(port)!r} is not a port; use a number from 1 to 65535")
     path = _without_dots(_escaped(match[4], _ESCAPED_OR_UNSAFE_IN_PATH))
     query = _escaped(match[5] or "", _ESCAPED_OR_UNSAFE_IN_QUERY) if match[5] != "?" else ""
-    return Url(scheme, host, DEFAULT_PORTS[scheme] if port is None else port, path + query)
+    return Url(scheme, host_of(host), int(port) if port else DEFAULT_PORTS[scheme], path + query)
 
 
 def _check_text(text: str) -> None:
@@ -133,20 +151,6 @@ def _check_text(text: str) -> None:
         raise ValueError("it contains a backslash; write / or %5C instead")
     if "%00" in before_fragment:
         raise ValueError("it contains a NUL character (%00); remove it")
-
-
-def _host_and_port(authority: str) -> tuple[str, int | None]:
-    bracket = authority.rfind("]")
-    host, colon, port = authority, "", ""
-    if ":" in authority[bracket + 1 :]:
-        host, colon, port = authority.rpartition(":")
-    if not host:
-        raise ValueError("it names no host")
-    if not (colon and port):
-        return host_of(host), None
-    if not _PORT.fullmatch(port) or not 0 < int(port) < 65_536:
-        raise ValueError(f"{shown(port)!r} is not a port; use a number from 1 to 65535")
-    return host_of(host), int(port)
 
 
 def _ascii(host: str) -> str:
@@ -180,16 +184,6 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _ipv6(text: str) -> str:
-    inside = text[1:-1] if text.endswith("]") else ""
-    if "%" in inside:
-        raise ValueError("its address has a zone; remove the % and everything after it")
-    try:
-        return IPv6Address(inside).compressed
-    except AddressValueError:
-        raise ValueError(f"{shown(text)!r} is not an IPv6 address") from None
-
-
 def _escaped(text: str, pattern: re.Pattern[str]) -> str:
     def escape(match: re.Match[str]) -> str:
         found = match[0]
@@ -212,3 +206,53 @@ def _without_dots(path: str) -> str:
     if segments[-1] in {".", ".."}:
         kept.append("")
     return "/" + "/".join(kept)
+
+
+class FetchPolicy(AddressPolicy):
+    """The domains, ports and private networks that are allowed. Raises ValueError for text that is not a domain."""
+
+    def __init__(
+        self,
+        allow_private: Iterable[Network] = (),
+        allow_domains: Iterable[str] = (),
+        block_domains: Iterable[str] = (),
+    ) -> None:
+        super().__init__(allow_private)
+        self.allow_domains = tuple(map(_domain, allow_domains))
+        self.block_domains = tuple(map(_domain, block_domains))
+
+    def refuses(self, host: str, port: int) -> str | None:
+        """Returns why the host or the port is not allowed, and what to do; None if it is, before its addresses."""
+        if reason := super().refuses(host, port):
+            return reason
+        if any(covers(domain, host) for domain in self.block_domains):
+            return f"the domain {host} is blocked here; the operator can remove it from --block-domain"
+        if self.allow_domains and not any(covers(domain, host) for domain in self.allow_domains):
+            listed = ", ".join(self.allow_domains[:5]) + (", …" if len(self.allow_domains) > 5 else "")
+            hint = "the operator can add it with --allow-domain"
+            return f"the domain {host} is not among those allowed here ({listed}); {hint}"
+        return None
+
+    def refuses_address(self, host: str, address: Address) -> str | None:
+        """Returns why this address of `host` is not allowed, and what to do; None if it is."""
+        reason = super().refuses_address(host, address)
+        return reason and f"{reason}; the operator can allow it with --allow-private"
+
+
+def _domain(text: str) -> str:
+    """Returns a domain as in URLs."""
+    below = text.strip().startswith(("*.", "."))
+    try:
+        host = host_of(text.strip().removeprefix("*").removeprefix("."))
+    except ValueError as error:
+        raise ValueError(
+            f"{text!r} is not a valid domain name: {error}; write it like example.org or *.example.org"
+        ) from None
+    return f"*.{host}" if below else host
+
+
+def covers(domain: str, host: str) -> bool:
+    """Returns whether a host is one of a domain's."""
+    if domain.startswith("*."):
+        return host.endswith(domain[1:])
+    return host == domain or host.endswith(f".{domain}")
