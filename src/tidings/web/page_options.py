@@ -114,7 +114,6 @@ class FetchOptions(BaseModel):
         return FetchOptions(**kept)
 
     def request(self, url: str) -> Request:
-        """Returns the request for `url` with these options."""
         names = {"body", "respect_robots", "timeout", "max_bytes", "max_redirects", "user_agent"}
         return Request(url, headers={**self.headers, **self.login}, **self.model_dump(include=names))
 

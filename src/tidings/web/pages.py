@@ -75,7 +75,6 @@ class Validators:
 
     @staticmethod
     def of(source_id: str, facts: PageFacts | StoredPage) -> "Validators":
-        """Returns those that the facts about a page give for this version."""
         return Validators(source_id, facts.etag, facts.last_modified, facts.options.get(AT))
 
 

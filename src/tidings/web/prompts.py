@@ -44,7 +44,6 @@ class KnownPage:
 
     @property
     def url(self) -> str:
-        """Its URL."""
         return self.page.address if self.page else self.asked
 
 

@@ -104,7 +104,6 @@ class Client:
                     await self._drop(where.origin)
 
     async def aclose(self) -> None:
-        """Closes every connection."""
         with anyio.CancelScope(shield=True):
             await self._pool.aclose()
 

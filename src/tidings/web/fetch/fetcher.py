@@ -110,7 +110,6 @@ class FetchCall:
     pending: str = "waiting for its turn"  # the step it waits for, for the message of a timeout
 
     def headers(self, *, own: bool) -> list[tuple[str, str]]:
-        """Returns the headers to send, with the caller's own or without."""
         return list({**self.common, **(self.own if own else {})}.items())
 
 

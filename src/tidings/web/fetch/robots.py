@@ -62,7 +62,6 @@ class Robots:
         return None if rules.can_fetch(str(url), "*") else "its robots.txt forbids it"
 
     def sitemaps(self) -> tuple[str, ...]:
-        """Returns the sitemaps in the file as absolute URLs."""
         found: dict[str, None] = {}
         for field_, value in _records(self.text):
             if field_ in {"sitemap", "sitemaps", "site-map"} and value:

@@ -60,7 +60,6 @@ class Url:
         return self.origin + self.target
 
     def at(self, target: str) -> "Url":
-        """Returns another URL of the same origin."""
         return Url(self.scheme, self.host, self.port, target)
 
     def trusts(self, other: "Url") -> bool:
@@ -240,7 +239,6 @@ class FetchPolicy(AddressPolicy):
 
 
 def _domain(text: str) -> str:
-    """Returns a domain as in URLs."""
     below = text.strip().startswith(("*.", "."))
     try:
         host = host_of(text.strip().removeprefix("*").removeprefix("."))

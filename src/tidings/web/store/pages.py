@@ -252,7 +252,6 @@ def part(at: Transaction, source_id: str, kind: PartKind) -> tuple[str | bytes, 
 
 
 def _packet_text(packet: Mapping[str, Any]) -> str:
-    """Returns a packet as it is read."""
     return json.dumps(packet, ensure_ascii=False)
 
 

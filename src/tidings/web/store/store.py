@@ -218,11 +218,9 @@ class Store:
         return gone
 
     async def read(self, work: Callable[[Transaction], T]) -> T:
-        """Returns the result of `work` in a transaction that reads."""
         return await self._in_thread(lambda: self._database.read(lambda connection: work(self._begun(connection))))
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Returns the result of `work` in a transaction that writes."""
         return await self._finished(lambda: self._change(work))
 
     async def _finished(self, work: Callable[[], T]) -> T:

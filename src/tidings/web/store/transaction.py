@@ -68,7 +68,6 @@ class Transaction:
         return self.connection.execute(statement, tuple(map(_clean, values)) or known)
 
     def do_each(self, statement: str, rows: Sequence[Sequence[object] | Mapping[str, object]]) -> None:
-        """Executes a statement once for each row of values."""
         self.connection.executemany(statement, rows)
 
     def insert(self, table: str, **values: object) -> None:
@@ -91,7 +90,6 @@ class Transaction:
         return self.one("SELECT no FROM counters")
 
     def remove(self, source_ids: Sequence[str]) -> None:
-        """Deletes entries."""
         rows = [(source_id,) for source_id in source_ids]
         self.do_each("DELETE FROM parts WHERE source_id = ?", rows)
         self.do_each("DELETE FROM entries WHERE source_id = ?", rows)

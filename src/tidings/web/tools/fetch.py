@@ -152,7 +152,6 @@ class FetchTools:
     async def _all(
         self, ctx: Context[Any, Any], urls: list[str], options: FetchOptions
     ) -> tuple[list[Fetched], list[dict[str, str]]]:
-        """Returns the pages, and the problems of those that failed."""
         had: dict[str, Fetched] = {}
         problems: dict[str, dict[str, str]] = {}
         steps = Steps(ctx, len(urls))

@@ -97,8 +97,6 @@ class Steps:
         self._reported = 0.0
 
     def of(self, name: str) -> Callable[[int, int | None], Awaitable[None]]:
-        """Returns the function that reports the bytes of one step."""
-
         async def report(done: int, whole: int | None) -> None:
             # Without a known total, it approaches the end without reaching it.
             await self._advance(name, min(done / (whole or done + 262_144), 1.0) * _ARRIVED)
@@ -106,7 +104,6 @@ class Steps:
         return report
 
     async def done(self, name: str) -> None:
-        """Reports that one step is done."""
         await self._advance(name, 1.0)
 
     async def _advance(self, name: str, part: float) -> None:

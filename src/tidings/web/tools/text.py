@@ -202,7 +202,6 @@ class TextTools:
         return answer(text, data)
 
     async def _text_of(self, source_id: str, content: str) -> tuple[str, str]:
-        """Returns the name of a text, and the text."""
         if content:
             return source_id_of(source_id) if source_id else "given", content
         if not source_id:

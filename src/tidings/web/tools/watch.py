@@ -153,7 +153,6 @@ class WatchTools:
 
 
 def _check(part: str, when: str) -> None:
-    """Raises `BadArgument` if a part of a page or a condition is not understood."""
     from tidings.web.extract.part import BadPart, check_part  # noqa: PLC0415 - with lxml, which the server does not need
 
     try:

@@ -64,7 +64,6 @@ class WatchPlan:
         return WatchPlan(url, options, ignore, every, since)
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the plan for the store."""
         return {
             "fetch": self.options.to_json(self.url),
             "ignore": asdict(self.ignore),
@@ -104,7 +103,6 @@ class WatchState:
 
     @staticmethod
     def from_json(stored: Mapping[str, Any]) -> "WatchState":
-        """Returns the state that was stored."""
         marks: Mapping[str, Any] = stored.get("validators") or {}
         validators: dict[str, Any] = {name: marks.get(name) for name in ("source_id", "etag", "last_modified", "url")}
         return WatchState(
@@ -192,7 +190,6 @@ class Intervals:
     jitter: float = 0.1  # the largest random addition, a share of the wait: many pages must not come due at once
 
     def within(self, seconds: float) -> float:
-        """Returns the nearest interval that is allowed."""
         return min(max(seconds, self.least), self.most)
 
 
