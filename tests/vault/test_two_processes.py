@@ -38,7 +38,7 @@ async def test_what_another_process_publishes_first_is_read_fresh(
     (root / "Inbox.md").write_text("# Inbox\n")
     (root / "Plan.md").write_text("# Plan\n")
     slow = VaultServer(root, cache=tmp_path / "cache", durable=True)
-    monkeypatch.setattr(slow.library._indexer, "_watcher", _blind)
+    monkeypatch.setattr(slow.library, "watcher", _blind)
     quick = VaultServer(root, cache=tmp_path / "cache", durable=True)
     async with tidings.connect(slow) as one, tidings.connect(quick) as two:
         await one.subscribe(uri)
@@ -62,7 +62,7 @@ async def test_a_wait_shows_what_another_process_has_seen_first(
     root.mkdir()
     (root / "Inbox.md").write_text("# Inbox\n")
     slow = VaultServer(root, cache=tmp_path / "cache", durable=True)
-    monkeypatch.setattr(slow.library._indexer, "_watcher", _blind)
+    monkeypatch.setattr(slow.library, "watcher", _blind)
     quick = VaultServer(root, cache=tmp_path / "cache", durable=True)
     async with tidings.connect(slow) as one, tidings.connect(quick) as two, anyio.create_task_group() as tasks:
         await two.subscribe("vault://note/Inbox.md")
