@@ -73,12 +73,10 @@ class WireRecorder:
         self._quiet.clear()
 
     def start_client(self) -> None:
-        """Prepares for the exchanges of a new client."""
         self.end()
         self._base = self._highest
 
     def message(self, message: Message) -> None:
-        """Records a message that is about to be sent, or has arrived."""
         if not (self._arrived(message) if message.incoming else self._sent(message)):
             return
         body = message.body
@@ -110,7 +108,6 @@ class WireRecorder:
         return True
 
     def _arrived(self, message: Message) -> bool:
-        """Returns whether to record a message that came in."""
         body = message.body
         known: Any = body.get("id")
         if isinstance(body.get("method"), str) or not isinstance(known, str | int):

@@ -76,7 +76,6 @@ class ConnectionSpec:
         )
 
     def parsed(self) -> "Target":
-        """Parses the target. Raises `BadTarget` if it is not valid."""
         from tidings.client.targets import parse_target, target_of  # noqa: PLC0415 - imports the SDK
 
         if isinstance(self.target, ServerEntry):
@@ -94,7 +93,6 @@ class ConnectionSpec:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The spec as JSON, without its secrets."""
         if isinstance(self.target, ServerEntry):
             derived = {"derived": True} if self.target.literal else {}  # The server's own name is better than this one.
             return {"name": self.name, **derived, **self.target.shown()}
@@ -194,7 +192,6 @@ class InspectedServer:
                 await self.subscribe(uri)
 
     async def change(self, spec: ConnectionSpec) -> None:
-        """Changes the address or the options. Connects anew if it was connected."""
         again = self.view.state != "disconnected"
         await self.aclose()
         self._spec = spec
@@ -263,7 +260,6 @@ class InspectedServer:
             await asyncio.gather(self._connecting, return_exceptions=True)
 
     def _client_now(self) -> "LiveClient":
-        """Returns the client. Raises `NotConnected` if there is none."""
         if self.client is None:
             raise NotConnected(f"Not connected to {self.name}.", server=self.name)
         return self.client
@@ -384,7 +380,6 @@ class InspectedServer:
         return self.view.requests[request_id]
 
     def cancel(self, request_id: str) -> bool:
-        """Cancels a request that waits or runs. Returns False if it has ended."""
         entry = None if self._recorder is None else self._recorder.entry(request_id)
         if entry is not None and self.client is not None and self.client.cancel(entry.id):
             return True
@@ -406,7 +401,6 @@ class InspectedServer:
         return list(result.completion.values)
 
     async def set_log_level(self, level: "LoggingLevel") -> None:
-        """Asks the server for log messages of this level and above. Raises `TidingsError` if it refuses."""
         await (await self._client_soon()).set_log_level(level)
 
     # Subscriptions.
@@ -419,7 +413,6 @@ class InspectedServer:
         await (await self._client_soon()).subscribe(uri, refresh=True)
 
     async def unsubscribe(self, uri: str) -> None:
-        """Ends a subscription. Raises `TidingsError` if the server refuses."""
         await self._client_now().unsubscribe(uri)
 
     # Questions.

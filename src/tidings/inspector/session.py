@@ -137,7 +137,6 @@ class Session:
         return record
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Calls `listener` with each record from now on, until the returned function is called."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -146,13 +145,6 @@ class Session:
         if seq > self._seq or seq < self._seq - len(self._recent):
             return None
         return self._recent.since(seq)
-
-
-class NameTaken(CatalogError):
-    """The name of a server is taken."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"There is already a server called {name!r}. Choose another name.")
 
 
 class NoSuchServer(CatalogError):
@@ -201,7 +193,6 @@ class SessionServers:
         return entry
 
     async def listing(self) -> tuple[list[ServerEntry], list[str]]:
-        """Returns all servers, those of the catalog first, and the problems of invalid entries."""
         entries, problems = list[ServerEntry](), list[str]()
         if self.catalog is not None:
             try:
@@ -212,7 +203,6 @@ class SessionServers:
         return [*entries, *(each for name, each in self._given.items() if name not in names)], problems
 
     async def find(self, name: str) -> ServerEntry:
-        """Returns the server of this name. Raises `NoSuchServer` if there is none."""
         entries = () if self.catalog is None else await asyncio.to_thread(self.catalog.entries)
         known = self._given | {entry.name: entry for entry in entries}
         if name not in known:
@@ -228,21 +218,20 @@ class SessionServers:
         """Adds and connects a server. `rename`: call it `name (2)` if the name is taken. Raises `CatalogError`."""
         if entry.name in self.session.servers:
             if not rename:
-                raise NameTaken(entry.name)
+                raise CatalogError(f"There is already a server called {entry.name!r}. Choose another name.")
             entry = replace(entry, name=free_name(entry.name, self.session.servers))
         if (catalog := self.writable) is None:
             return await self._open(entry, connect=True, given=True)
         return await self._open(await asyncio.to_thread(lambda: catalog.add(entry, rename=rename)), connect=True)
 
     async def change(self, name: str, edited: ServerEntry) -> ServerEntry:
-        """Replaces a server's entry, in the session too. Masked secrets stay. Raises `CatalogError` if it cannot."""
         known = await self.find(name)
         after = keep_secrets(edited, known)
         if (catalog := self._storing(known)) is not None:
             after = await asyncio.to_thread(catalog.edit, known, after)
         else:
             if after.name != name and after.name in self.session.servers:
-                raise NameTaken(after.name)
+                raise CatalogError(f"There is already a server called {after.name!r}. Choose another name.")
             self._given.pop(name, None)
             self._given[after.name] = after
         server = self.session.servers.get(name)
@@ -273,7 +262,6 @@ class SessionServers:
         return await self._open(copy, connect=False)
 
     async def clients(self) -> list[FoundClient]:
-        """Returns the servers that other programs on this machine know."""
         return await asyncio.to_thread(find_clients, Path.home(), Path.cwd(), sys.platform, self._environ)
 
     async def take(self, entries: Sequence[ServerEntry]) -> ImportedServers:

@@ -373,7 +373,6 @@ def _exists(path: Path) -> bool:
 
 def _with_servers(place: FoundClient, document: dict[str, Any], home: Path) -> FoundClient:
     def fill(found: re.Match[str]) -> str:
-        """Returns the value of a placeholder that only the program itself understands."""
         if found["kind"] == "input":
             return f"${{{variable_name(found['name'] or 'input')}}}"
         folder = found[0] if place.project is None else str(place.project)

@@ -11,9 +11,9 @@ from typing import Any, Final, cast
 
 from tidings._kit.bounded_json import as_dict, as_dicts, as_list, as_text, as_texts, is_number
 from tidings._kit.uri_templates import variables
-from tidings.inspector.forms import words
-from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema
+from tidings.inspector.forms import schemas
 from tidings.inspector.forms.model import Field, Kind
+from tidings.inspector.forms.schemas import Merger, NotUnderstood, Recursive, Schema
 
 _KINDS: Final[dict[str, Kind]] = {
     "string": "text",
@@ -66,7 +66,7 @@ def prompt_schema(arguments: object) -> Schema:
     """Returns the schema of a prompt's arguments, from the list that the server sent. Values are texts."""
     named = {name: each for each in as_dicts(arguments) if (name := as_text(each.get("name"))) is not None}
     properties = {
-        name: {"type": "string", **{key: words.text_of(each, key) for key in ("title", "description")}}
+        name: {"type": "string", **{key: schemas.text_of(each, key) for key in ("title", "description")}}
         for name, each in named.items()
     }
     return _texts_schema(properties, [name for name, each in named.items() if each.get("required") is True])
@@ -91,19 +91,18 @@ def _texts_schema(properties: Schema, required: list[str]) -> Schema:
 
 
 def _common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field:
-    """Returns a field with the attributes that every kind has."""
     return Field(
         kind,
         name=place.name,
-        title=words.short(words.text_of(schema, "title")),
-        description=words.text_of(schema, "description"),
+        title=schemas.short(schemas.text_of(schema, "title")),
+        description=schemas.text_of(schema, "description"),
         required=place.required,
         deprecated=schema.get("deprecated") is True,
         has_default="default" in schema,
         default=schema.get("default"),
         examples=tuple(as_list(schema.get("examples"))[:20]),
-        format=words.text_of(schema, "format") or words.text_of(schema, "contentEncoding"),
-        hints=words.hints(schema),
+        format=schemas.text_of(schema, "format") or schemas.text_of(schema, "contentEncoding"),
+        hints=schemas.hints(schema),
     )
 
 
@@ -141,7 +140,7 @@ class _Builder:
         if schema is False:
             return _json(place, "the schema allows no value here")
         if not isinstance(schema, dict):
-            return _json(place, f"the schema here is {words.shown(schema)}")
+            return _json(place, f"the schema here is {schemas.shown(schema)}")
         facts = cast("Schema", schema)
         try:
             flat = self._merger.flat(facts, place.refs)
@@ -150,18 +149,18 @@ class _Builder:
             self._wanted[found.ref] = None
             return replace(_common("ref", found.own, place), ref=found.ref)
         except NotUnderstood as error:
-            title, description = words.text_of(facts, "title"), words.text_of(facts, "description")
+            title, description = schemas.text_of(facts, "title"), schemas.text_of(facts, "description")
             return replace(_json(place, str(error)), title=title, description=description)
 
     def _flat(self, schema: Schema, place: FieldContext) -> Field:
         if "const" in schema:
             return replace(_common("const", schema, place), value=schema["const"])
-        if (listed := words.options(schema)) is not None:
+        if (listed := schemas.options(schema)) is not None:
             nullable = any(option.value is None for option in listed)
             if offered := tuple(option for option in listed if option.value is not None):
                 return replace(_common("enum", schema, place), options=offered, nullable=nullable)
             return _null(schema, place) if nullable else _json(place, "the schema allows no value here", schema)
-        keyword, branches = words.alternatives(schema)
+        keyword, branches = schemas.alternatives(schema)
         return self._alternatives(keyword, branches, schema, place) if branches else self._typed(schema, place)
 
     def _typed(self, schema: Schema, place: FieldContext) -> Field:
@@ -169,7 +168,7 @@ class _Builder:
         stated: Any = schema.get("type", typical)
         kinds = cast("list[Any]", stated if isinstance(stated, list) else [stated])
         if unknown := [kind for kind in kinds if not isinstance(kind, str) or kind not in (*_KINDS, "null")]:
-            return _json(place, f"the schema has the unknown type {words.shown(unknown[0])}", schema)
+            return _json(place, f"the schema has the unknown type {schemas.shown(unknown[0])}", schema)
         nullable = "null" in kinds
         kinds = list(dict.fromkeys(kind for kind in kinds if kind != "null"))
         if not kinds:
@@ -183,16 +182,16 @@ class _Builder:
             made = self._array(schema, place)
         else:
             made = _common(_KINDS[kinds[0]], schema, place)
-            if kinds[0] == "string" and words.is_secret(place.name, schema):
+            if kinds[0] == "string" and schemas.is_secret(place.name, schema):
                 made = replace(made, secret=True)
-            elif kinds[0] == "string" and words.may_be_long(place.name, schema):
+            elif kinds[0] == "string" and schemas.may_be_long(place.name, schema):
                 made = replace(made, kind="multiline")
         return replace(made, nullable=True) if nullable else made
 
     def _alternatives(self, keyword: str, branches: list[Any], schema: Schema, place: FieldContext) -> Field:
         own = {key: value for key, value in schema.items() if key != keyword}
-        real = [branch for branch in branches if not words.is_null(branch)]
-        if (note := words.requirement(branches)) is not None and own.keys() - _ANNOTATIONS:
+        real = [branch for branch in branches if not schemas.is_null(branch)]
+        if (note := schemas.requirement(branches)) is not None and own.keys() - _ANNOTATIONS:
             return replace(self._flat(own, place), notes=(note,))
         if not real:
             return _null(schema, place)
@@ -215,7 +214,7 @@ class _Builder:
             ref = as_text(((as_dict(inner[0]) if inner else {}) or as_dict(branch)).get("$ref"))
             return (ref or "").rpartition("/")[2].lstrip("#")
 
-        labelled = words.labelled(fields, list(map(referred, kept)))
+        labelled = schemas.labelled(fields, list(map(referred, kept)))
         return replace(_common("choice", schema, place), fields=labelled, notes=notes)
 
     def _object(self, schema: Schema, place: FieldContext) -> Field:

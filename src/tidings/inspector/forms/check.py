@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidings._kit.bounded_json import as_dict, is_cut
 from tidings._kit.suggest import did_you_mean, there_are
-from tidings.inspector.forms.flatten import Merger, NotUnderstood, Recursive, Schema
 from tidings.inspector.forms.model import FieldProblem, Key, place, problem, unexpected
-from tidings.inspector.forms.words import either, expected, is_secret, shown
+from tidings.inspector.forms.schemas import Merger, NotUnderstood, Recursive, Schema, either, expected, is_secret, shown
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -77,8 +76,6 @@ def _server_fault(where: str, what: str) -> FieldProblem:
 
 
 class _FailureWords:
-    """Puts errors of values of one schema into words."""
-
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
 

@@ -94,8 +94,6 @@ def _read_text(path: str) -> str:
 
 
 class _Json(NamedTuple):
-    """A value that was given as JSON."""
-
     value: Any
 
 

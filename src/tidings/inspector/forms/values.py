@@ -23,7 +23,7 @@ from typing import Any, Final, cast
 
 from tidings._kit.bounded_json import as_dict, is_number
 from tidings.inspector.forms.model import Field, FieldProblem, Filled, Key, expand, problem, unexpected
-from tidings.inspector.forms.words import NOUNS, either, one_of, shown
+from tidings.inspector.forms.schemas import NOUNS, either, one_of, shown
 
 EMPTY: Final = '""'  # Typed for the empty text, because an empty field is left out.
 LEFT_OUT: Final[Any] = object()  # No value, not even null.

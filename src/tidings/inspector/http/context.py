@@ -113,7 +113,6 @@ class Fields:
         return cast("dict[str, Any]", value) if isinstance(value, dict) else self._wrong(name, "an object", value)
 
     def texts(self, name: str, default: dict[str, str] | None = None) -> dict[str, str]:
-        """Returns an object whose values are texts."""
         for key, value in (found := self.mapping(name, cast("dict[str, Any] | None", default))).items():
             if not isinstance(value, str):
                 self._wrong(f"{name}.{key}", "a string", value)
@@ -134,14 +133,12 @@ class Fields:
         return int(text)
 
     def names(self, name: str) -> list[str] | None:
-        """Returns a list of strings, or None if it is missing."""
         value = self.values.get(name)
         if value is not None and as_texts(value) != value:
             self._wrong(name, "a list of strings", value)
         return value
 
     def any(self, name: str) -> Any:
-        """Returns any value, which must not be missing."""
         if name not in self.values:
             raise self._bad(name, "is missing")
         return self.values[name]
@@ -206,7 +203,6 @@ class SavedCalls:
 
 
 def _calls(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns the calls in the file by id. What is not a call is ignored."""
     calls = [as_dict(each) for each in as_list(document.get("saved"))]
     texts = ("id", "name", "server", "kind")
     return {
@@ -305,13 +301,11 @@ class Asked:
 
     @property
     def view(self) -> SessionView:
-        """The view of the session that the page shows."""
         running, kept = self.running, self.kept
         return running.session.view if kept is None else kept.view
 
     @property
     def server(self) -> InspectedServer:
-        """The server in the path."""
         return self.server_named(str(self.path["server"]))
 
     def server_named(self, name: str) -> InspectedServer:

@@ -58,7 +58,6 @@ class _ServerNotes:
     states: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=2_000))
 
     def note(self, view: ServerView, record: Record) -> None:
-        """Notes a record that was just folded into the view."""
         for part in PARTS.get(record.kind, ()):
             self.touched[part] = record.seq
         uri = record.data.get("uri")
@@ -139,7 +138,6 @@ class PageFeed:
             self._readers.discard(reader.news)
 
     def batch(self, reader: FeedReader) -> dict[str, Any] | None:
-        """Returns what a reader does not have yet; None if there is nothing."""
         reader.news.clear()
         waiting = self._total - reader.had
         kept = min(waiting, len(self._rows), MOST_IN_BATCH)
@@ -184,7 +182,6 @@ class PageFeed:
             event.set()
 
     def facts(self, view: ServerView, *, is_kept: bool = False) -> Facts:
-        """Returns all facts of a server of the running session, or of a kept one."""
         notes = None if is_kept else self._servers.get(view.name)
         return self._facts_since(view, notes or self._notes(view), -1)
 

@@ -58,7 +58,6 @@ def row_of_record(record: Record, view: ServerView) -> Row | None:
 
 
 def _thing_of(record: Record, view: ServerView) -> Any:  # noqa: PLR0911 - one for each kind of record
-    """Returns what a record is about."""
     data = record.data
     match record.kind:
         case "state":

@@ -65,7 +65,6 @@ class Assets:
         self._built_at: int | None = None
 
     async def serve(self, request: Request) -> Response:
-        """Answers with the page, or with the asset that the path names."""
         asset = request.path_params.get("name")
         encoded = self._load().get("index.html" if asset is None else f"assets/{asset}")
         if encoded is None and asset is None:
@@ -183,7 +182,6 @@ class Serving:
         )
 
     def stop(self) -> None:
-        """Ends the run in good order; at once if it is called again."""
         self._server.stop(at_once=self.inspector.stopping.is_set())
         self.inspector.stopping.set()
 

@@ -204,7 +204,6 @@ class Journal:
         return True
 
     def _write(self, connection: sqlite3.Connection, batch: list[Record]) -> int:
-        """Writes a batch in a transaction. Returns its size."""
         # The file may have been replaced since, and another session may have this number.
         update = "UPDATE sessions SET last = ?, records = records + ? WHERE id = ? AND began = ? AND pid = ?"
         values = batch[-1].at, len(batch)
@@ -239,6 +238,5 @@ class Journal:
 
 
 def _weight(record: Record) -> int:
-    """Returns about how many bytes a record takes while it waits."""
     data = record.data
     return 300 + as_size(data.get("size" if "size" in data else "result_size"))

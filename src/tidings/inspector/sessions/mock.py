@@ -189,8 +189,6 @@ class Mock:
 
 
 class _MockServer(Server[Any]):
-    """A server with the recorded capabilities."""
-
     def __init__(self, recorded: dict[str, Any], name: str, **options: Any) -> None:
         super().__init__(name, **options)
         try:

@@ -311,7 +311,6 @@ def _delete(connection: sqlite3.Connection, session: int) -> None:
 
 
 def _is_running(ended: float | None, pid: int) -> bool:
-    """Returns whether a session has not ended and its inspector is still there."""
     if ended is not None:
         return False
     try:

@@ -25,7 +25,7 @@ from tidings.inspector.server import InspectedServer
 from tidings.inspector.session import Session, SessionServers
 from tidings.inspector.tui import dialogs
 from tidings.inspector.tui.frame import TABS, draw_server, foot_keys, show_facts, show_numbers, show_tabs
-from tidings.inspector.tui.screens.calls import ListedPane, PromptCallee, ToolCallee
+from tidings.inspector.tui.screens.calls import ListedPane
 from tidings.inspector.tui.screens.live import LivePane
 from tidings.inspector.tui.screens.messages import LogsPane, MessagesPane
 from tidings.inspector.tui.screens.questions import Questions
@@ -44,9 +44,9 @@ _PAUSE: Final = 500  # The number of names after which other tasks get their tur
 
 PANES: Final[dict[str, Callable[[str], Pane]]] = {
     "live": LivePane,
-    "tools": partial(ListedPane, callee=ToolCallee),
+    "tools": ListedPane,
     "resources": ResourcesPane,
-    "prompts": partial(ListedPane, callee=PromptCallee),
+    "prompts": ListedPane,
     "tasks": TasksPane,
     "messages": MessagesPane,
     "logs": LogsPane,

@@ -237,7 +237,6 @@ def _change(view: ServerView, record: Record) -> None:
 
 
 def _count(view: ServerView, change: items.ChangeView) -> None:
-    """Counts a change: in its second, and for the subscriptions that cover it."""
     if not view.pace or view.pace[-1][0] != int(change.at):
         view.pace.append((int(change.at), Counter()))
     view.pace[-1][1][change.change] += 1

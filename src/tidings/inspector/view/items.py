@@ -105,7 +105,6 @@ class MessageView(Item):
         return self.about or as_text(named) or ("next page" if params.get("cursor") else None)
 
     def end(self, answer: "MessageView") -> None:
-        """Notes the response to this request."""
         result, error = as_dict(answer.body.get("result")), answer.body.get("error")
         failed = "isError" if result.get("isError") is True else "ok"
         self.outcome = failed if error is None else str(as_dict(error).get("code", "error"))
@@ -309,7 +308,6 @@ class ContentVersion(Item):
 
     @property
     def text(self) -> str:
-        """All its text, in order."""
         parts = self.contents if isinstance(self.contents, list) else [{"text": self.contents.get("head")}]
         return "".join(as_text(as_dict(part).get("text")) or "" for part in parts)
 

@@ -69,12 +69,10 @@ class Ring(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """The number of entries that are no longer kept."""
         return self.total - len(self)
 
     @property
     def last(self) -> T | None:
-        """The newest entry, if there is one."""
         return self[-1] if len(self) else None
 
     def get(self, seq: int) -> T | None:

@@ -12,7 +12,7 @@ from tidings._kit.bounded_json import NotJson, as_dict, as_dict_or_none, parse_w
 from tidings.errors import BadTarget
 from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, exported
 from tidings.inspector.http.context import ApiProblem, Asked, Routes, unknown
-from tidings.inspector.session import NameTaken, NoSuchServer, SessionServers
+from tidings.inspector.session import NoSuchServer, SessionServers
 from tidings.inspector.view.view import target_of
 
 ROUTES: Final = Routes("/api")
@@ -22,8 +22,6 @@ ROUTES: Final = Routes("/api")
 def _as_problems() -> Generator[None]:
     try:
         yield
-    except NameTaken as error:
-        raise ApiProblem(409, "name-taken", str(error), "Choose another name.") from None
     except NoSuchServer as error:
         raise unknown("server", error.name, error.names) from None
     except CatalogError as error:

@@ -86,7 +86,6 @@ def _parts(found: ContentVersion) -> list[dict[str, Any]]:
 
 
 def _part(part: dict[str, Any], index: int) -> dict[str, Any]:
-    """Returns a part of a content without its bytes, which `blob` returns."""
     text, blob = as_text(part.get("text")), as_text(part.get("blob"))
     shown = {key: value for key, value in part.items() if key != "blob"}
     size = len(text.encode(errors="replace")) if text is not None else len(blob or "") * 3 // 4

@@ -58,7 +58,6 @@ def _no_session(message: str) -> ApiProblem:
 
 
 async def _sessions(journal: Journal) -> dict[int, dict[str, Any]]:
-    """Returns the sessions in the journal by number, the newest first."""
     found: dict[int, dict[str, Any]] = {}
     for each in await _in_thread(lambda: saved.list_sessions(journal.path)):
         facts = found[each.id] = asdict(each)
@@ -303,7 +302,6 @@ def _compared(old: RequestView | None, new: RequestView | None) -> dict[str, Any
 
 
 def _outcome(request: RequestView) -> str:
-    """Returns how a request ended, unless it returned another result: then an empty text."""
     if request.error is not None:
         return request.error.code
     failed = as_dict(request.result).get("isError") is True

@@ -275,7 +275,6 @@ def _url(server: InspectedServer) -> str:
 
 
 async def _begin_again(server: InspectedServer) -> None:
-    """Connects with the account that is the current one now."""
     await server.aclose()
     server.start()
 

@@ -4,6 +4,7 @@ The last results stay, newest first. Each can be viewed again, repeated, and can
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -13,7 +14,8 @@ from textual.containers import Container, Vertical
 from textual.widgets import Static
 
 from tidings._kit.bounded_json import as_dict, shown
-from tidings.inspector.forms.build import form, prompt_schema
+from tidings._kit.uri_templates import expand, matches
+from tidings.inspector.forms.build import form, prompt_schema, template_schema
 from tidings.inspector.forms.check import check, check_result
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.tui.screens.screen import Pane
@@ -26,24 +28,69 @@ from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
 
+@dataclass
 class Callee:
     """Something of a server that can be called: the schema of its arguments, and how to send it."""
 
-    method: ClassVar[str]
-    verb: ClassVar[str]  # The label of the button.
+    server: InspectedServer
+    method: str
+    verb: str  # The label of the button.
+    name: str  # Of a resource template: the template.
+    item: Mapping[str, Any]
+    schema: Any
     complete: Complete | None = None
+    badges: list[BarPart] = field(default_factory=list[BarPart])
 
-    def __init__(self, server: InspectedServer, name: str, item: Mapping[str, Any], schema: Any) -> None:
-        self.server, self.name, self.item, self.schema = server, name, item, schema
-        self.key = (server.name, self.method, name)
-        self.description = str(item.get("description") or item.get("title") or "")
-        self.badges: list[BarPart] = []
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.server.name, self.method, self.name
+
+    @property
+    def description(self) -> str:
+        texts = (self.item.get(key) for key in ("description", "title", "name"))
+        return str(next(filter(None, texts), ""))
 
     def params(self, value: Any) -> dict[str, Any]:
-        return {"name": self.name, "arguments": value}
+        is_read = self.method == "resources/read"
+        return {"uri": expand(self.name, value)} if is_read else {"name": self.name, "arguments": value}
 
     def is_its(self, request: RequestView) -> bool:
+        if self.method == "resources/read":
+            return request.method == self.method and matches(self.name, str(request.params.get("uri")))
         return request.method == self.method and request.params.get("name") == self.name
+
+
+_HINTS: Final = (
+    ("readOnlyHint", "reads only", "ok"),
+    ("destructiveHint", "destructive", "bad"),
+    ("idempotentHint", "repeatable", "soft"),
+    ("openWorldHint", "open world", "soft"),
+)
+_TASK_SUPPORT: Final = {"required": "runs as a task", "optional": "task or plain"}
+
+
+def tool(server: InspectedServer, item: dict[str, Any]) -> Callee:
+    """Returns a tool. Its badges are hints of the server, not guarantees."""
+    hints = as_dict(item.get("annotations"))
+    badges = [(words, ink) for key, words, ink in _HINTS if hints.get(key) is True]
+    if (support := as_dict(item.get("execution")).get("taskSupport")) in _TASK_SUPPORT:
+        badges.append((_TASK_SUPPORT[str(support)], "soft"))
+    callee = Callee(server, "tools/call", "Call", str(item.get("name")), item, item.get("inputSchema"))
+    for words, ink in badges:
+        callee.badges += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
+    return callee
+
+
+def prompt(server: InspectedServer, item: dict[str, Any]) -> Callee:
+    """Returns a prompt."""
+    name, schema = str(item.get("name")), prompt_schema(item.get("arguments"))
+    return Callee(server, "prompts/get", "Get", name, item, schema, partial(server.complete, "prompt", name))
+
+
+def template(server: InspectedServer, uri: str, item: Mapping[str, Any]) -> Callee:
+    """Returns a resource template, which is read."""
+    complete = partial(server.complete, "template", uri)
+    return Callee(server, "resources/read", "Read", uri, item, template_schema(uri), complete)
 
 
 class CallForm(Container):
@@ -202,13 +249,20 @@ class CallerPane(Pane):
         await self.caller.run_action(what)
 
 
-class ListedPane(CallerPane):
-    """A tab for the list of a server that has its name."""
+_EMPTY: Final = {
+    "tools": "This server has no tools, or they are not loaded yet. "
+    "When its list changes, it is loaded again by itself.",
+    "prompts": "This server has no prompts, or they are not loaded yet.",
+}
 
-    def __init__(self, tab: str, callee: "type[ToolCallee | PromptCallee]") -> None:
+
+class ListedPane(CallerPane):
+    """A tab for the tools or the prompts of a server."""
+
+    def __init__(self, tab: str) -> None:
         table: Table[dict[str, Any]] = Table(lambda item: item.get("name"), item_text)
-        super().__init__(tab, table, draw_item, noun=tab.removesuffix("s"), empty=callee.empty)
-        self._list, self._callee = tab, callee
+        super().__init__(tab, table, draw_item, noun=tab.removesuffix("s"), empty=_EMPTY[tab])
+        self._list, self._callee = tab, tool if tab == "tools" else prompt
         self._loaded: object = None
         self._item: dict[str, Any] | None = None
 
@@ -258,43 +312,3 @@ def fault_parts(view: ServerView, name: str) -> list[BarPart]:
     bad, twice = len(view.malformed.get(name) or ()), len(view.duplicates.get(name) or ())
     words = [f"{bad} malformed"] * bool(bad) + [f"{twice} twice"] * bool(twice)
     return [BarPart(", ".join(words), "bad")] if words else []
-
-
-_HINTS: Final = (
-    ("readOnlyHint", "reads only", "ok"),
-    ("destructiveHint", "destructive", "bad"),
-    ("idempotentHint", "repeatable", "soft"),
-    ("openWorldHint", "open world", "soft"),
-)
-
-
-_TASK_SUPPORT: Final = {"required": "runs as a task", "optional": "task or plain"}
-
-
-class ToolCallee(Callee):
-    """A tool. Its badges are hints of the server, not guarantees."""
-
-    method = "tools/call"
-    verb = "Call"
-    empty = "This server has no tools, or they are not loaded yet. When its list changes, it is loaded again by itself."
-
-    def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
-        super().__init__(server, str(item.get("name")), item, item.get("inputSchema"))
-        hints = as_dict(item.get("annotations"))
-        badges = [(words, ink) for key, words, ink in _HINTS if hints.get(key) is True]
-        if (support := as_dict(item.get("execution")).get("taskSupport")) in _TASK_SUPPORT:
-            badges.append((_TASK_SUPPORT[str(support)], "soft"))
-        for words, ink in badges:
-            self.badges += [BarPart(f" {words} ", f"{ink} on hover"), BarPart(" ")]
-
-
-class PromptCallee(Callee):
-    """A prompt."""
-
-    method = "prompts/get"
-    verb = "Get"
-    empty = "This server has no prompts, or they are not loaded yet."
-
-    def __init__(self, server: InspectedServer, item: dict[str, Any]) -> None:
-        super().__init__(server, str(item.get("name")), item, prompt_schema(item.get("arguments")))
-        self.complete = partial(server.complete, "prompt", self.name)

@@ -39,7 +39,6 @@ class MessagesPane(SourcesPane):
             self.rows.choose(message.partner)
 
     def action_edit(self) -> None:
-        """Edits the selected message if it is a request of ours; for a response, its request."""
         message = self.rows.chosen if self.source == "messages" else None
         if message is not None and message.kind in ("response", "error"):
             message = self.view.messages.get(message.partner) if message.partner is not None else None

@@ -70,7 +70,6 @@ class Questions(Vertical):
             self._inspector.pane.rows.focus()
 
     def action_close(self) -> None:
-        """Closes the panel; questions go on waiting."""
         if self.has_class("open"):
             self.toggle()
 

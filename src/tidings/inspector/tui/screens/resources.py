@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar, Final, Literal, cast
 
 from textual.app import ComposeResult
@@ -10,15 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from tidings._kit.text import counted
-from tidings._kit.uri_templates import expand, matches
-from tidings.inspector.forms.build import template_schema
-from tidings.inspector.server import InspectedServer
-from tidings.inspector.tui.screens.calls import Callee, CallerPane, fault_parts
+from tidings.inspector.tui.screens.calls import CallerPane, fault_parts, template
+from tidings.inspector.tui.screens.live import Versions
 from tidings.inspector.tui.screens.tasks import error_page, failed_read
-from tidings.inspector.tui.screens.versions import Versions
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, clock, one_line, size
 from tidings.inspector.tui.widgets.lists import RowList, Table
-from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
 
@@ -29,24 +24,6 @@ class ResourceRow:
     kind: Literal["resource", "template"]
     key: str  # The URI, or the template.
     item: Mapping[str, Any] | None = None
-
-
-class TemplateCallee(Callee):
-    """A resource template, which is read."""
-
-    method = "resources/read"
-    verb = "Read"
-
-    def __init__(self, server: InspectedServer, template: str, item: Mapping[str, Any]) -> None:
-        super().__init__(server, template, item, template_schema(template))
-        self.description = self.description or str(item.get("name") or "")
-        self.complete = partial(server.complete, "template", template)
-
-    def params(self, value: Any) -> dict[str, Any]:
-        return {"uri": expand(self.name, value)}
-
-    def is_its(self, request: RequestView) -> bool:
-        return request.method == self.method and matches(self.name, str(request.params.get("uri")))
 
 
 EMPTY: Final = "This server lists no resources, or they are not loaded yet. When its list changes, it is loaded again."
@@ -110,7 +87,6 @@ class ResourcesPane(CallerPane):
             self.inspector.do(lambda: self.server.read(row.key))
 
     def action_subscribe(self) -> None:
-        """Subscribes to the selected resource, or unsubscribes."""
         row = self.rows.chosen
         if row is None or row.kind == "template":
             return
@@ -135,7 +111,7 @@ class ResourcesPane(CallerPane):
         else:
             if self._template != row.key:
                 self._template = row.key
-                self.caller.show(TemplateCallee(self.server, row.key, row.item or {}))
+                self.caller.show(template(self.server, row.key, row.item or {}))
             self.caller.take()
 
     def _show_resource(self, row: ResourceRow | None) -> None:

@@ -278,7 +278,6 @@ class Form(VerticalScroll):
         (self._leave or inspector_of(self).pane.rows.focus)()
 
     def action_null(self) -> None:
-        """Sets the focused field to null, if null is allowed."""
         found = self._paths.get(cast("Widget", inspector_of(self).focused))
         if found is not None and found[0].nullable:
             self.typed.put(found[1], None)

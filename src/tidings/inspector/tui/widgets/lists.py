@@ -99,7 +99,6 @@ class ArrivingEntries(_Items[T]):
         return bisect_left(rows, seq, key=self._seq)
 
     def update(self, items: Sequence[T] | Ring[T]) -> None:
-        """Takes the source's entries, oldest first."""
         fresh = items[self._before(items, self._last + 1) :]
         self._all = items
         if fresh:
@@ -122,7 +121,6 @@ class ArrivingEntries(_Items[T]):
         self._search()
 
     def _search(self) -> None:
-        """Checks the next entries, newest first."""
         if self.searching:
             end = self._before(self._all, self._unsearched)
             start = max(0, end - CHUNK)
@@ -220,7 +218,6 @@ class RowList(ScrollView, can_focus=True):
         self.restart()
 
     def restart(self) -> None:
-        """Starts at the top, for another owner's items."""
         self.choose_newest()
         self.take()
 
