@@ -244,11 +244,7 @@ class Cache:
 
 
 class ContentCache(Cache):
-    """The cache for its client, which also writes.
-
-    `held(uri)` returns whether a subscription keeps the content of `uri` current. `clock` returns monotonic seconds.
-    `on_change` is called with each entry that is put or dropped, for whatever reason.
-    """
+    """The cache for its client, which also writes. `held(uri)`: a subscription keeps the content of `uri` current."""
 
     def put(self, invocation: Invocation, *, age: float = 0.0) -> None:
         """Puts `invocation` in place of what its key had, if the limits allow. Older entries make room.

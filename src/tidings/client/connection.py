@@ -84,10 +84,7 @@ class Connection:
         return self.link
 
     async def answers(self, link: Link, *, is_busy: Callable[[], bool] = lambda: False) -> bool:
-        """Returns whether the server still answers on this link. If not, the link is lost.
-
-        A server that sends notifications meanwhile counts as alive, and so does one whose silence `is_busy` explains.
-        """
+        """Returns whether the server still answers on this link, or is alive for all that. If not, the link is lost."""
         if link.over or self.feed is None or self.link is not link:
             return False
         if link.http.somebody_signs_in:

@@ -318,10 +318,7 @@ class EventHub:
                 logger.exception("a handler for %s failed", type(event).__name__)
 
     async def stream(self, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Yields every event from now on, until the client is closed.
-
-        At most `limit` events wait for a slow reader. Then the oldest are dropped, and `EventsMissed` says how many.
-        """
+        """Yields every event until the client is closed. Of more than `limit` that wait, the oldest go."""
         waiting: deque[Event] = deque(maxlen=limit)
         missed, closes = 0, self._closes
 

@@ -50,11 +50,7 @@ def stated_interval(header: str | None) -> float | None:
 
 @dataclass(eq=False, repr=False)
 class StreamSilence:
-    """Watches one stream until `stop` is called. `heard_again` is called when it is overdue no more.
-
-    A server that `is_busy` with a request may be silent for twice the limit, or for the time of a request if that is
-    more: many servers do one thing at a time.
-    """
+    """Watches one stream until `stop` is called. `heard_again` is called when it is overdue no more."""
 
     interval: float | None
     lost: Callable[[float], None]
@@ -105,6 +101,7 @@ class StreamSilence:
             self._wait_until(now + _STANDSTILL)
         elif silent < limit:
             self._wait_until(self._last + limit)
+        # A server may do one thing at a time: one that works on a request may be silent for longer.
         elif self.is_busy() and silent < max(2 * limit, self.timeouts.request):
             self._wait_until(now + _BUSY_PAUSE)
         else:
@@ -245,10 +242,7 @@ class HttpHealth:
             self._silences.remove(silence)
 
     def stream_open(self, call: QueueEntry | None, method: str, interval: float | None) -> StreamSilence | None:
-        """Notes that the answer is a stream of events, with keep-alives at an `interval`, and has begun.
-
-        If it carries changes, returns what watches it. The stream of any other call ends with the time of that call.
-        """
+        """Notes that a stream of events has begun. If it carries changes, returns what watches it."""
         if method == "GET":
             self.stream_ended = False
             self._stop_waiting()

@@ -80,10 +80,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class LinkHooks:
-    """The parts of a client that its connections use. `hear` gets each notification in the order of arrival.
-
-    It returns True if the SDK need not see it.
-    """
+    """The parts of a client that its connections use. `hear` returns True if the SDK need not see a notification."""
 
     hear: Callable[[str, Mapping[str, Any] | None], bool]
     queue: RequestQueue
@@ -345,11 +342,7 @@ class Link:
         return as_list(self._discovered.get("supportedVersions"))
 
     async def _initialize(self, answer: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Shakes hands as in the legacy era, unless the server states a newer version after all.
-
-        Silence is no evidence: a server that is slow to start speaks the legacy era only if it answers this, but not
-        the earlier question.
-        """
+        """Shakes hands as in the legacy era, unless the server states a newer version: silence is no evidence."""
         if (probe := self._probe) is None or probe.done():
             return await answer
         handshake = asyncio.ensure_future(answer)
@@ -437,10 +430,7 @@ class Link:
         capabilities: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Sends a request as it is, and returns the answer as it is. For what the SDK's methods do not offer.
-
-        In the modern era, a request can state other `capabilities` than those of this client.
-        """
+        """Sends a request, and returns the answer, as they are. In the modern era, it may state other capabilities."""
         if self._dispatcher is None or self.over:
             raise errors.ConnectionLost(f"{self.name} is not connected.", server=self.name)
         data: dict[str, Any] = {"method": method, "params": params}

@@ -184,10 +184,7 @@ class Lists:
     def attach(
         self, capabilities: ServerCapabilities, absorb_tools: Callable[[Sequence[Tool]], tuple[Tool, ...]]
     ) -> None:
-        """Empties the lists that a newly connected server does not have, and loads those that it does not announce.
-
-        `absorb_tools` gives the tools to the SDK, and returns those that it may call.
-        """
+        """Empties the lists that a server does not have, and loads those that it does not announce."""
         self._capabilities, self._absorb_tools = capabilities, absorb_tools
         offered, mirrored, announced = self._offered, self._mirrored, self.wanted
         for change, mirrors in self._by_change.items():

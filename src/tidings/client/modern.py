@@ -43,10 +43,7 @@ _LISTS: Final = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "
 
 
 class ListenStream:
-    """Asks for `notifications` at once. `began` gets the acknowledgment, before any other notification arrives.
-
-    `ended` is called when the stream is over after it began, unless it was closed.
-    """
+    """Asks for `notifications` at once. `began` gets the acknowledgment; `ended` is not called if it was closed."""
 
     def __init__(
         self,

@@ -111,10 +111,7 @@ _CODES: Final[dict[type[Exception], int]] = {
 
 
 def answer_to(request: Params, value: object) -> Answer:
-    """Returns an answer as a value of the SDK, from one or from a plain value. Raises `ValueError` if it does not fit.
-
-    A form that is accepted gets its defaults for fields that were left out (SEP-1034), and is checked.
-    """
+    """Returns an answer, given as one or plainly, as a value of the SDK. Raises `ValueError` if it does not fit."""
     match request, value:
         case (None, types.ListRootsResult()) | (
             types.CreateMessageRequestParams(),

@@ -60,10 +60,7 @@ class Requests:
         on_progress: OnProgress | None = None,
         finish: Callable[[ResultT], Awaitable[ResultT]] | None = None,
     ) -> ResultT:
-        """Sends a request that is in the queue, and returns its result. `safe`: it may be sent twice.
-
-        `finish` makes the result of an answer that is only the beginning. The request ends after it.
-        """
+        """Sends a request of the queue. `safe`: it may be sent twice. `finish` turns its answer into its result."""
         began = _now()
 
         async def made(progress: float, total: float | None, message: str | None) -> None:

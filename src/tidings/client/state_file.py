@@ -228,10 +228,9 @@ class _File:
 class StateFile:
     """The state of a client, for one server and one principal, in the SQLite file at `path`.
 
-    `identity` stands for both, so that what one principal may read is never shown to another; several may share a
-    file, in one process or in many. If two processes have the same identity, the last to write wins, and its content
-    counts as covered. A change is written after `delay` seconds; a write that failed is repeated after `retry` seconds,
-    then ever later. Another process may keep the file locked for `timeout` seconds.
+    `identity` stands for both: several may share a file, and none is shown what belongs to another. A change is written
+    after `delay` seconds; a write that failed is repeated after `retry` seconds, then ever later. Another process may
+    keep the file locked for `timeout` seconds.
     """
 
     def __init__(

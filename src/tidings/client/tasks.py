@@ -381,10 +381,7 @@ class TaskFollower:
         self._pauses.reset()
 
     async def run(self) -> Exception | None:
-        """Returns None when the task is over, or the reason why a question got no answer, so that it makes no sense.
-
-        Raises the error if its end will not be known.
-        """
+        """Returns None when the task is over, or why a question got no answer. Raises if its end is unknown."""
         if self.task.form.outlives_session:
             self._tasks.stream.want(self.task.id)
         try:

@@ -26,10 +26,7 @@ _RETRIES: Final = Backoff((0.2, 1.0, 5.0, 15.0), jitter=0.2)
 
 
 def check_watched(uris: str | Sequence[str], missing: str) -> tuple[list[str], bool]:
-    """Returns the URIs to watch, and whether to wait for the first of them to exist.
-
-    Raises `InvalidUri` for one that is not a URI, or is a prefix with a `*`.
-    """
+    """Returns the URIs to watch, and whether to wait for the first of them to exist. Raises `InvalidUri`."""
     if missing not in ("raise", "wait"):
         raise ValueError(f"missing= is 'raise' or 'wait', not {missing!r}")
     listed: list[Any] = [uris] if isinstance(uris, str) else list(uris)
@@ -129,10 +126,7 @@ class Watcher:
         return self._waits and bool(self._news)
 
     async def next(self) -> tuple[str, ResourceRead | None]:
-        """Returns the next resource with content that differs from what was seen; None for one that is gone.
-
-        Raises the error if there will be no more. May be cancelled without missing anything.
-        """
+        """Returns the next resource that differs from what was seen; None for one that is gone. May be cancelled."""
         while True:
             while self._news:
                 watched = self._news.pop(next(iter(self._news)))

@@ -33,10 +33,7 @@ class BodyUnreadable(httpx2.StreamError):
 
 @dataclass(eq=False, repr=False)
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """A transport that decompresses its answers, and raises `BodyTooLarge` while one is read that is too long.
-
-    A `tap` gets each exchange, and the messages in it.
-    """
+    """A transport that decompresses its answers, raises `BodyTooLarge` for one that is too long, and feeds a `tap`."""
 
     inner: httpx2.AsyncBaseTransport
     limit: int

@@ -69,10 +69,7 @@ async def open_transport(
     kind: Literal["http", "sse"] | None = None,
     tap: TapReporter | None = None,
 ) -> AsyncGenerator[TransportStreams]:
-    """Connects to `target`, and yields the streams for the SDK.
-
-    `kind` is the transport; by default the target's own, or streamable HTTP.
-    """
+    """Connects to `target`, and yields the streams for the SDK. `kind`: the transport, if not the target's own."""
     url = httpx2.URL(target.url)
     plain = str(url.copy_with(userinfo=b""))  # The SDK logs it.
     timeouts, max_message = config.timeouts, config.max_message
@@ -111,10 +108,7 @@ class _WatchedClient(httpx2.AsyncClient):
         self._sessions: dict[str, str | None] = {}  # Those that the server opened, with the version of the protocol.
 
     async def end_sessions(self, url: str) -> None:
-        """Ends the sessions that the server has opened: in bounded time, and also if the caller is cancelled.
-
-        The SDK would send the DELETE from a cancelled scope if the connection was lost or given up.
-        """
+        """Ends the server's sessions. The SDK would send the DELETE from a scope that may be cancelled."""
         with anyio.move_on_after(_ENDING_SECONDS, shield=True):
             for session, version in self._sessions.items():
                 headers = {MCP_SESSION_ID: session, **({MCP_PROTOCOL_VERSION_HEADER: version} if version else {})}
@@ -302,12 +296,10 @@ def _proxy(url: httpx2.URL) -> str | None:
 
 
 def watch_sockets(transport: httpx2.AsyncHTTPTransport, timeouts: Timeouts) -> httpx2.AsyncHTTPTransport:
-    """Makes a transport close every socket, and notice a network that swallows everything. Returns the transport.
+    """Makes a transport close every socket, also after a broken TLS handshake, and notice a dead network.
 
-    A connection that is given up during the TLS handshake would leave its socket open. And a busy server answers no
-    ping, just as a dead network does; but its operating system acknowledges packets. So silent connections are probed,
-    and broken off without an answer. Data on its way may wait for a server that is too busy to read; the time of its
-    request limits that. (`TCP_USER_TIMEOUT` would count a full buffer as silence.)
+    A busy server answers no ping either, but its operating system does: silent connections are probed by it.
+    (`TCP_USER_TIMEOUT` would count a full buffer as silence.)
     """
     pool: Any = getattr(transport, "_pool", None)
     backend: Any = getattr(pool, "_network_backend", None)

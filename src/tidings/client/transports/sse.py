@@ -86,10 +86,7 @@ def _parsed(data: str) -> SessionMessage | Exception:
 
 
 async def _send(client: httpx2.AsyncClient, endpoint: str, written: _Written, read: _Read) -> None:
-    """Posts each message. Requests and answers go at the same time, so that a slow POST delays no other.
-
-    The handshake and notifications keep their order, and a request precedes the notification that cancels it.
-    """
+    """Posts each message. Requests and answers go at the same time; a request precedes what cancels it."""
     under_way: dict[types.RequestId, anyio.Event] = {}
     post = partial(_post, client, endpoint, read)
 
