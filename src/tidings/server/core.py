@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -13,7 +14,8 @@ from pydantic import ValidationError
 
 from tidings import errors
 from tidings._kit.telemetry import measure
-from tidings.bus import Bus, BusState, Entry
+from tidings.bus import Bus, BusState, Entry, Records
+from tidings.bus.memory import MemoryRecords
 from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.budget import Budget, Place
@@ -33,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-RIGHTS_CHANGED: Final = "Rights have changed. Sign in again if need be, and listen again."
+_RIGHTS_CHANGED: Final = "Rights have changed. Sign in again if need be, and listen again."
 _CURSOR: Final = "cursor"  # The purpose of its seal.
 _RETRY_SECONDS = 0.5
 _LOOK_SECONDS = 1.0  # Between two looks at the state of the bus.
@@ -53,7 +55,9 @@ class Core:
     ) -> None:
         self.bus = bus
         self.policy = policy
-        self.seals = Seals(getattr(bus, "records", None))
+        records: Records | None = getattr(bus, "records", None)
+        self.records: Records = MemoryRecords(time.monotonic) if records is None else records
+        self.seals = Seals(self.records)
         self.budget = Budget(policy.limits)
         self.hooks = Hooks()
         self.times = Times()
@@ -284,7 +288,7 @@ class Core:
         self.last_revoked = asyncio.get_running_loop().time()
         for subscriber in self.hub:
             if principal in ("", subscriber.principal):
-                subscriber.end(errors.NotAuthorized(RIGHTS_CHANGED))
+                subscriber.end(errors.NotAuthorized(_RIGHTS_CHANGED))
 
     async def aclose(self) -> None:
         """Stops giving changes to the bus. Those that fail from now on are kept, too."""
@@ -323,6 +327,11 @@ class Core:
         """Raises `BusUnavailable` while this process is cut off from its bus."""
         if self.cut_off:
             raise self._unavailable()
+
+    def check_rights(self, began: float) -> None:
+        """Raises `NotAuthorized` if rights were revoked since a request began, by the clock of the event loop."""
+        if self.last_revoked >= began:
+            raise errors.NotAuthorized(_RIGHTS_CHANGED)
 
     def join(self, subscriber: Subscriber) -> None:
         """Registers `subscriber`: from now on it receives the changes it asked for."""

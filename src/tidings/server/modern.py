@@ -18,13 +18,7 @@ from tidings.changes import BEHIND_KEY, CURSOR_KEY, FEATURES, RECOVERED_KEY, SIN
 from tidings.errors import NotAuthorized, TidingsError
 from tidings.server.borrowed_stream import SCOPE_KEY, BorrowedStream
 from tidings.server.budget import SDK_STREAM_BYTES, STREAM_BYTES, subscription_bytes
-from tidings.server.core import (
-    RIGHTS_CHANGED,
-    Core,
-    rpc_error,
-    rpc_errors,
-    scope_of,
-)
+from tidings.server.core import Core, rpc_error, rpc_errors, scope_of
 from tidings.server.notify import TASKS
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, principal_of
@@ -273,8 +267,7 @@ class ModernEra:
         # Joined before the acknowledgment is sent: what is published from here on is kept until the stream is open.
         async with core.joined(stream, until=stream.stream):
             stream.expire_at(expiry_of(scope_of(ctx)))
-            if core.last_revoked >= began:
-                raise NotAuthorized(RIGHTS_CHANGED)
+            core.check_rights(began)
             position = core.position
             await core.watched(wanted.subscriptions)
             meta: Any = ctx.meta or {}

@@ -499,3 +499,9 @@ class Collector(Subscriber):
 
     async def _notify(self, frames: Sequence[Frame]) -> None:
         raise NotImplementedError  # It has no session.
+
+    def _cut(self) -> None:
+        self.end()
+
+    def _forbidden(self, subscription: str) -> None:
+        self.end()  # Its reader finds out by itself.

@@ -19,8 +19,6 @@ from tidings._kit import event_wire
 from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Background
 from tidings._kit.text import size_text
-from tidings.bus import Records
-from tidings.bus.memory import MemoryRecords
 from tidings.bus.streams import Retention, parse_cursor
 from tidings.changes import Cursor, Filter, ResourceUpdated, check_uri
 from tidings.errors import EventNotFound, TidingsError, TransportError
@@ -66,8 +64,6 @@ class EventCatalogue:
         self.core = core
         self._server = adapter.lowlevel
         self._settings = settings
-        records: Records | None = getattr(core.bus, "records", None)
-        self.records: Records = records if records is not None else MemoryRecords(time.monotonic)
         self._declared: dict[str, EventType] = {}
         self._sources: dict[str, StreamSource] = {}
         self._times = HeardTimes()
@@ -115,7 +111,7 @@ class EventCatalogue:
             text = description or (payload.__doc__ or "").strip() or name
             kind = EventType(name, text, payload, arguments or NoArguments, kept)
             self._declared[name] = kind
-            self._sources[name] = StreamSource(self.records, kind)
+            self._sources[name] = StreamSource(self.core.records, kind)
             return payload
 
         return declared

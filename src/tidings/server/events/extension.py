@@ -15,7 +15,7 @@ from tidings.errors import NotAuthorized, TransportError
 from tidings.server.adapters import Adapter
 from tidings.server.budget import SDK_STREAM_BYTES, subscription_bytes
 from tidings.server.config import Events
-from tidings.server.core import RIGHTS_CHANGED, Core, scope_of
+from tidings.server.core import Core, scope_of
 from tidings.server.events import messages
 from tidings.server.events.catalogue import EventCatalogue
 from tidings.server.events.messages import Json, invalid
@@ -99,8 +99,7 @@ class EventsExtension:
             )
             async with core.joined(listener):
                 listener.expire_at(expiry_of(scope))
-                if core.last_revoked >= began:
-                    raise NotAuthorized(RIGHTS_CHANGED)
+                core.check_rights(began)
                 reader = await self._catalogue.reader(selection, listener, cursor)
                 try:
                     yield kind, listener, reader

@@ -87,12 +87,6 @@ class Listener(Collector):
             self.over, self.reason = True, reason
             self.news.set()
 
-    def _cut(self) -> None:
-        self.end()
-
-    def _forbidden(self, subscription: str) -> None:
-        self.end()  # Its reader asks for itself.
-
 
 _FEATURES: Final[Sequence[Feature]] = ("tools", "prompts", "resources")
 

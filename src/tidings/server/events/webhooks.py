@@ -52,7 +52,7 @@ class WebhookSubscriptions:
         self._core = core
         self._events = events
         self._settings = settings
-        self._store = GrantStore(events.records)
+        self._store = GrantStore(core.records)
         self._background = Background()
         self._poster_: Poster | None = None
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -101,7 +101,7 @@ class WebhookSubscriptions:
     async def _challenge(self, grant: Grant) -> None:
         """Asks a receiver if it wants these events. Raises `CallbackFailed`."""
         key = f"webhook/asked/{messages.subscription_id(grant.owner, grant.url, '', {})}"
-        if await self._events.records.get(key) is not None:
+        if await self._core.records.get(key) is not None:
             return
         nonce = secrets.token_urlsafe(24)
         body = canonical({"type": "verification", "challenge": nonce}).encode()
@@ -117,7 +117,7 @@ class WebhookSubscriptions:
                 text + "'verification' with HTTP 200 and the JSON object {\"challenge\": ...} that it was sent.",
                 data={"reason": reason},
             )
-        await self._events.records.put(key, b"", seconds=_CHALLENGED_SECONDS)
+        await self._core.records.put(key, b"", seconds=_CHALLENGED_SECONDS)
 
     # The methods
 
@@ -280,7 +280,7 @@ class _Part:
         self.number = number
         self.news = asyncio.Event()
         self._means = means
-        self._lease = Lease(means.events.records, f"webhooks/{number}/lease", means.settings.lease)
+        self._lease = Lease(means.core.records, f"webhooks/{number}/lease", means.settings.lease)
         self._running: dict[str, tuple[Delivery, asyncio.Task[None]]] = {}
 
     async def run(self) -> None:

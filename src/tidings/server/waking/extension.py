@@ -138,13 +138,13 @@ class WakingExtension:
         self._store = TaskStore(core)
         self._hints = Hints(shows) if waking.hints else None
         self.running = RunningTasks(core, self._store, waking, adapter)
-        self._waits = Waits(core, self._store, waking, ResourceReader(server, ours))
-        if server.get_request_handler("resources/read") is not None:
-            # A server that has resources alone gets the one tool: hosts wait with tools.
-            if server.get_request_handler("tools/list") is None:
-                server.add_request_handler("tools/list", types.PaginatedRequestParams, _no_tools)
-            if server.get_request_handler("tools/call") is None:
-                server.add_request_handler("tools/call", types.CallToolRequestParams, _unknown_tool)
+        self._waits = Waits(core, self._store, waking, ResourceReader(server, core.policy, ours))
+        # A server that has resources alone gets the one tool: hosts wait with tools.
+        has_resources = server.get_request_handler("resources/read") is not None
+        if has_resources and server.get_request_handler("tools/list") is None:
+            server.add_request_handler("tools/list", types.PaginatedRequestParams, _no_tools)
+        if has_resources and server.get_request_handler("tools/call") is None:
+            server.add_request_handler("tools/call", types.CallToolRequestParams, _unknown_tool)
         self.looks = QuickLooks(self._is_unchanged, core.policy.limits.permission)
         server.add_request_handler("tasks/get", TaskParams, self._get)
         server.add_request_handler("tasks/update", UpdateTaskParams, self._update)
@@ -172,40 +172,38 @@ class WakingExtension:
         await self._waits.aclose()
         await self.running.aclose()
 
-    # Requests that others serve
-
     async def serve(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Answers the calls of tools that wait, and adds the extension and the tool to the answers of others."""
         serve = partial(self._serve, call_next=call_next)
         return await serve(ctx) if self._hints is None else await self._hints.serve(ctx, serve)
 
     async def _serve(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        match ctx.method:
-            case "tools/call" if (ctx.params or {}).get("name") == TOOL_NAME and self._has_tool:
+        if ctx.method == "tools/call":
+            name = (ctx.params or {}).get("name", "")
+            if name == TOOL_NAME and self._has_tool:
                 return await self._wait(ctx)
-            case "tools/call":
-                return await self._call_or_start(ctx, call_next)
-            case "tools/list":
-                return self._with_tool(await call_next(ctx))
-            case "server/discover":
-                return self._with_extension(await call_next(ctx))
-            case _:
-                return await call_next(ctx)
+            mode = self.running.modes.get(name, False)
+            if mode and declares_tasks(ctx):
+                with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+                    return self._enveloped(ctx, await self.running.call(ctx, partial(self._call, call_next=call_next)))
+            if mode == "required":
+                raise _undeclared()
+            return await self._call(ctx, call_next)
+        result = await call_next(ctx)
+        if ctx.method == "tools/list" and isinstance(result, dict) and not result.get("nextCursor") and self._has_tool:
+            tools: list[Json] = result.get("tools", [])
+            if all(tool.get("name") != TOOL_NAME for tool in tools):
+                return {**result, "tools": [*tools, TOOL]}
+        if ctx.method == "server/discover" and isinstance(result, dict):
+            capabilities: Json = result.get("capabilities") or {}
+            extensions: Json = {**(capabilities.get("extensions") or {}), EXTENSION: {}}
+            return {**result, "capabilities": {**capabilities, "extensions": extensions}}
+        return result
 
     @property
     def _has_tool(self) -> bool:
         """It waits by a tool of this file: the server has tools, and none of its own has this name."""
         return self._server.get_request_handler("tools/call") is not None and not self._adapter.has_tool(TOOL_NAME)
-
-    async def _call_or_start(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """Calls another tool, or lets it run as a task."""
-        mode = self.running.modes.get((ctx.params or {}).get("name", ""), False)
-        if mode and declares_tasks(ctx):
-            with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-                return self._enveloped(ctx, await self.running.call(ctx, partial(self._call, call_next=call_next)))
-        if mode == "required":
-            raise _undeclared()
-        return await self._call(ctx, call_next)
 
     async def _call(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Calls another tool. What it publishes is its caller's doing."""
@@ -238,32 +236,12 @@ class WakingExtension:
         stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
         return {**result, "_meta": {**stamp, **result.get("_meta", {})}}
 
-    def _with_tool(self, result: HandlerResult) -> HandlerResult:
-        if isinstance(result, dict) and result.get("nextCursor") is None and self._has_tool:
-            tools: list[Json] = result.get("tools", [])
-            if all(tool.get("name") != TOOL_NAME for tool in tools):
-                return {**result, "tools": [*tools, TOOL]}
-        return result
-
-    def _with_extension(self, result: HandlerResult) -> HandlerResult:
-        if not isinstance(result, dict):
-            return result
-        capabilities: Json = result.get("capabilities") or {}
-        extensions: Json = {**(capabilities.get("extensions") or {}), EXTENSION: {}}
-        return {**result, "capabilities": {**capabilities, "extensions": extensions}}
-
-    # The methods of the extension
-
     async def _get(self, ctx: RequestContext, params: TaskParams) -> Json:
-        key = await self._key(ctx, params)
+        key, scope = await self._key(ctx, params), scope_of(ctx)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            try:
-                record = await self.state_of(ctx, key)
-            except UnknownTask:
-                raise _unknown() from None
-        look: Look | None = (scope_of(ctx) or {}).get(LOOK_KEY)
+            record = await self.state_of(ctx, key)
+        look: Look | None = (scope or {}).get(LOOK_KEY)
         if look is not None:
-            scope = scope_of(ctx)
             look.key, look.record, look.expires = key, record, expiry_of(scope)
             look.signed_in = bool(holder_of(scope))
         return record.details(params.task_id)
@@ -296,10 +274,7 @@ class WakingExtension:
     async def _edit(self, ctx: RequestContext, params: TaskParams, edit: Edit) -> Json:
         key = await self._key(ctx, params)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            try:
-                await self._store.change(key, edit)
-            except UnknownTask:
-                raise _unknown() from None
+            await self._store.change(key, edit)
         return {}
 
     async def _key(self, ctx: RequestContext, params: TaskParams) -> str:
@@ -312,10 +287,7 @@ class WakingExtension:
                 raise MCPError(types.HEADER_MISMATCH, "The Mcp-Name header does not name the task of this request.")
         if not declares_tasks(ctx):
             raise _undeclared()
-        try:
-            return await self._opened(ctx, params.task_id)
-        except UnknownTask:
-            raise _unknown() from None
+        return await self._opened(ctx, params.task_id)
 
     async def _opened(self, ctx: RequestContext, task_id: str) -> str:
         if len(task_id) > _LONGEST_ID:
@@ -386,7 +358,3 @@ def _undeclared() -> MCPError:
         f"This needs a client that declares the extension {EXTENSION!r} with each request, in the modern era.",
         data.model_dump(by_alias=True, mode="json", exclude_none=True),
     )
-
-
-def _unknown() -> MCPError:
-    return MCPError(types.INVALID_PARAMS, "There is no such task: its id is wrong, or it has expired.")

@@ -95,7 +95,7 @@ class QuickLooks:
 
     async def _look(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         received = [await receive()]
-        body = _whole_body(received[0])
+        body: bytes = b"" if received[0].get("more_body", False) else received[0].get("body", b"")  # As a whole.
         task = header_of(scope, b"mcp-name") or b""
         if (answer := self._find(task, scope)) is not None and (request_id := answer.id_in(body)) is not None:
             await answer.send(send, request_id)
@@ -163,11 +163,6 @@ class _Response:
 def _is_plain(scope: Scope) -> bool:
     """Returns whether everything that identifies the sender is in the request: nothing outside has found it out."""
     return LOOK_KEY not in scope and "user" not in scope and "tls" not in (scope.get("extensions") or ())
-
-
-def _whole_body(message: Message) -> bytes:
-    """Returns the body of a request in its first message; b"" if more follows."""
-    return b"" if message.get("more_body", False) else message.get("body", b"")
 
 
 def _around_id(body: bytes) -> tuple[bytes, bytes] | None:

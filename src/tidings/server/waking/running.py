@@ -38,6 +38,7 @@ from mcp_types import methods
 from tidings._kit.python_seam import leave_tasks
 from tidings._kit.tasks import Background
 from tidings._kit.text import counted, duration, shortened, size_text
+from tidings.bus import Records
 from tidings.bus.shared import LARGEST_VALUE
 from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import Adapter
@@ -79,8 +80,8 @@ _STOPPED: Final = (
 class RunnerLease:
     """Shows other processes that this one is alive, as long as it runs tasks."""
 
-    def __init__(self, store: TaskStore) -> None:
-        self._records = store.records
+    def __init__(self, records: Records) -> None:
+        self._records = records
         self.name = ""  # Of this process; a new one after each stop.
         self._renewed = 0.0
         self._seen: dict[str, tuple[float, bool]] = {}
@@ -119,14 +120,13 @@ class RunningTasks:
 
     def __init__(self, core: Core, store: TaskStore, waking: Waking, adapter: Adapter) -> None:
         self._core = core
-        self._store = store
-        self._waking = waking
+        self.store = store
+        self.waking = waking
         self._adapter = adapter
-        self._lease = RunnerLease(store)
+        self._lease = RunnerLease(core.records)
         self._runs: dict[str, TaskRun] = {}
         self._counts: Counter[str] = Counter()
         self._kept: dict[Place, asyncio.TimerHandle] = {}  # For results that can still be fetched.
-        self._background = Background()
         self._renewing: asyncio.Task[None] | None = None
         self.modes: dict[str, TaskMode] = {}
 
@@ -136,76 +136,64 @@ class RunningTasks:
         methods.validate_client_request(ctx.method, ctx.protocol_version, params)
         name: str = params["name"]
         client = client_key(scope_of(ctx))
-        self._check(client)
+        running, most = self._counts[client], self.waking.running_per_client
+        if running >= most:
+            raise LimitReached(
+                f"{counted(running, 'task')} of this client run, and it may have {most}. Wait for one, or cancel it.",
+                data={"limit": "running_per_client", "max": most, "scope": "client"},
+            )
         place = self._core.admit(client)
         place.keep("run", _RUN_BYTES + weight_of(ctx))
-        key, task_id = self._store.new_id(name, holder_of(scope_of(ctx)))
-        keep = partial(self._keep_seconds, client)
-        run = TaskRun(ctx, call_next, self._store, key, waking=self._waking, place=place, keep=keep)
+        key, task_id = self.store.new_id(name, holder_of(scope_of(ctx)))
+        run = self._runs[key] = TaskRun(ctx, call_next, self, key, place)
         self._counts[client] += 1
-        self._runs[key] = run
-
-        def over(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and (error := task.exception()) is not None:
-                logger.error("The task of the tool %s could not be served.", name, exc_info=error)
-            self._runs.pop(key, None)
-            place.keep("run", 0)
-            if run.is_stored and not self._core.stopping:
-                self._kept[place] = task.get_loop().call_later(min(keep(), _LONGEST_TIMER), self._forget, place)
-            else:
-                place.release()
-            self._counts[client] -= 1
-            if not self._counts[client]:
-                del self._counts[client]
-
-        run.start(over)
+        run.task.add_done_callback(partial(self._over, run, name))
         try:
             if self._adapter.may_ask(name) and (asked := await run.first_round(_FIRST_ROUND)) is not None:
                 return asked
             run.is_task = True
-            record = await self._create(key, run)
+            await self._lease.renew()
+            if self._renewing is None or self._renewing.done():
+                self._renewing = asyncio.get_running_loop().create_task(self._renew())
+            now, waking = time.time(), self.waking
+            ends = now + waking.longest_task + waking.keep
+            record = TaskRecord(kind="call", created=now, ends=ends, poll=waking.poll, runner=self._lease.name)
+            await self.store.create(key, record)
+            run.created()
         except BaseException:
             run.cancel()
             raise
         return {"resultType": "task", **record.summary(task_id)}
 
-    def _keep_seconds(self, client: str) -> float:
+    def _over(self, run: "TaskRun", name: str, task: asyncio.Task[None]) -> None:
+        """Takes note that nothing of a tool runs any more."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("The task of the tool %s could not be served.", name, exc_info=error)
+        self._runs.pop(run.key, None)
+        run.place.keep("run", 0)
+        if run.is_stored and not self._core.stopping:
+            seconds = min(self.keep_seconds(run.client), _LONGEST_TIMER)
+            self._kept[run.place] = task.get_loop().call_later(seconds, self._forget, run.place)
+        else:
+            run.place.release()
+        self._counts[run.client] -= 1
+        if not self._counts[run.client]:
+            del self._counts[run.client]
+
+    def keep_seconds(self, client: str) -> float:
         """Returns for how long a result that comes now is kept. A client that has many has to fetch new ones sooner."""
-        keep = self._waking.keep
+        keep = self.waking.keep
         return keep if self._core.budget.fill(client) < _MUCH else min(keep, _SHORT_KEEP)
 
     def _forget(self, place: Place) -> None:
         self._kept.pop(place).cancel()
         place.release()
 
-    def _check(self, client: str) -> None:
-        running, most = self._counts[client], self._waking.running_per_client
-        if running >= most:
-            raise LimitReached(
-                f"{counted(running, 'task')} of this client run, and it may have {most}. Wait for one, or cancel it.",
-                data={"limit": "running_per_client", "max": most, "scope": "client"},
-            )
-
-    async def _create(self, key: str, run: "TaskRun") -> TaskRecord:
-        await self._lease.renew()
-        if self._renewing is None or self._renewing.done():
-            self._renewing = asyncio.get_running_loop().create_task(self._renew())
-        now, waking = time.time(), self._waking
-        ends = now + waking.longest_task + waking.keep
-        record = TaskRecord(kind="call", created=now, ends=ends, poll=waking.poll, runner=self._lease.name)
-        await self._store.create(key, record)
-        run.created(partial(self._end_late, run))
-        return record
-
     async def _renew(self) -> None:
         while self._runs:
             await asyncio.sleep(LOOK_SECONDS)
             with suppress(TransportError):
                 await self._lease.renew()
-
-    def _end_late(self, run: "TaskRun") -> None:
-        text = f"The tool took longer than {duration(self._waking.longest_task)}, and was broken off."
-        self._background.start(run.fail(text))
 
     def runs(self, key: str) -> bool:
         """Returns whether the tool of a task runs on this process."""
@@ -217,9 +205,7 @@ class RunningTasks:
             return record
         if record.runner != self._lease.name and await self._lease.is_held(record.runner):
             return record
-        return await self._store.change(key, partial(_broken_off, _DIED, self._waking.keep))
-
-    # The stop
+        return await self.store.change(key, partial(_broken_off, _DIED, self.waking.keep))
 
     def begin_stop(self) -> None:
         """Lets the event loop end without the tools that run: see `RunningCalls.begin_stop`."""
@@ -250,8 +236,6 @@ class RunningTasks:
         if self._renewing is not None:
             self._renewing.cancel()
             await asyncio.wait([self._renewing])
-        self._background.cancel()
-        await self._background.finished()
         await self._lease.leave()
 
     def _tasks(self) -> list["asyncio.Task[None]"]:
@@ -264,19 +248,7 @@ class TaskRun:
     It takes the place of the channel to the client for the tool: see `DispatchContext` of the SDK.
     """
 
-    task: "asyncio.Task[None]"
-
-    def __init__(
-        self,
-        ctx: RequestContext,
-        call_next: CallNext,
-        store: TaskStore,
-        key: str,
-        *,
-        waking: Waking,
-        place: Place,
-        keep: Callable[[], float],
-    ) -> None:
+    def __init__(self, ctx: RequestContext, call_next: CallNext, tasks: RunningTasks, key: str, place: Place) -> None:
         session = ctx.session
         info = session.client_params.client_info if session.client_params is not None else None
         self._connection = Connection.from_envelope(
@@ -286,11 +258,11 @@ class TaskRun:
             ctx, session=ServerSession(self, self._connection), close_sse_stream=None, close_standalone_sse_stream=None
         )
         self._call_next = call_next
-        self._store = store
-        self._key = key
-        self._waking = waking
-        self._place = place
-        self._keep = keep
+        self._tasks = tasks
+        self._store = tasks.store
+        self.key = key
+        self.client = client_key(scope_of(ctx))
+        self.place = place
         self._scope = anyio.CancelScope()
         self._started = asyncio.Event()  # It asks or reports, or is over: from here on it cannot ask before its work.
         self._stored = asyncio.Event()
@@ -311,13 +283,7 @@ class TaskRun:
         self.request_id = ctx.request_id
         self.message_metadata: MessageMetadata = None
         self.cancel_requested = anyio.Event()
-
-    # Its life
-
-    def start(self, over: Callable[[asyncio.Task[None]], None]) -> None:
-        """Begins to run the tool. Calls `over` when nothing of it runs any more."""
         self.task = asyncio.get_running_loop().create_task(self._run())
-        self.task.add_done_callback(over)
 
     async def first_round(self, seconds: float) -> Json | None:
         """Returns the result that requires input, if the tool returns one before it begins its work."""
@@ -326,10 +292,12 @@ class TaskRun:
                 await self._started.wait()
         return self._asked_first
 
-    def created(self, late: Callable[[], None]) -> None:
-        """Notes that the task is stored. Calls `late` if it takes too long."""
-        self._timer = asyncio.get_running_loop().call_later(self._waking.longest_task, late)
-        self._store.watch(self._key, self._changed)
+    def created(self) -> None:
+        """Notes that the task is stored. It fails if it takes too long."""
+        longest = self._tasks.waking.longest_task
+        text = f"The tool took longer than {duration(longest)}, and was broken off."
+        self._timer = asyncio.get_running_loop().call_later(longest, lambda: self._helpers.start(self.fail(text)))
+        self._store.watch(self.key, self._changed)
         self._helpers.start(self._report())
         self.is_stored = True
         self._stored.set()
@@ -344,7 +312,7 @@ class TaskRun:
         """Ends the task as failed, and breaks the tool off."""
         try:
             with suppress(UnknownTask, TransportError):
-                await self._store.change(self._key, partial(_broken_off, text, self._waking.keep))
+                await self._store.change(self.key, partial(_broken_off, text, self._tasks.waking.keep))
         finally:
             self.cancel()
 
@@ -357,7 +325,7 @@ class TaskRun:
                 await self._stored.wait()
                 await self._finish(self._outcome)
         finally:
-            self._store.unwatch(self._key, self._changed)
+            self._store.unwatch(self.key, self._changed)
             if self._timer is not None:
                 self._timer.cancel()
             self._helpers.cancel()
@@ -396,17 +364,15 @@ class TaskRun:
             except LimitReached as error:
                 refused = rpc_error(error, not_found=types.INTERNAL_ERROR).error
                 over = record.failed(refused.model_dump(mode="json", exclude_none=True))
-            return over.kept_for(self._keep())
+            return over.kept_for(self._tasks.keep_seconds(self.client))
 
-        while True:
-            try:
-                await self._store.change(self._key, end)
-            except TransportError:
-                await asyncio.sleep(_RETRY_SECONDS)
-            except UnknownTask:
-                return
-            else:
-                return
+        with suppress(UnknownTask):
+            while True:
+                try:
+                    await self._store.change(self.key, end)
+                    break
+                except TransportError:
+                    await asyncio.sleep(_RETRY_SECONDS)
 
     def _hold(self, size: int) -> None:
         """Holds this much for the record of the task. Raises `LimitReached`."""
@@ -416,7 +382,7 @@ class TaskRun:
                 "tool return less, for example a link to a resource.",
                 data={"limit": "result", "max": LARGEST_VALUE, "scope": "task"},
             )
-        self._place.keep("result", size)
+        self.place.keep("result", size)
 
     def _changed(self, _: str) -> None:
         self._helpers.start(self._look())
@@ -425,7 +391,7 @@ class TaskRun:
         """Takes the answers from the record, and ends the tool if the task is over."""
         while True:
             try:
-                record = await self._store.find(self._key)
+                record = await self._store.find(self.key)
             except TransportError:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
@@ -447,7 +413,7 @@ class TaskRun:
             self._news.clear()
             self._asks.clear()
             try:
-                await self._store.change(self._key, self._with_news)
+                await self._store.change(self.key, self._with_news)
             except UnknownTask:
                 return
             except TransportError:
@@ -457,7 +423,7 @@ class TaskRun:
                     if not waiting.done():
                         waiting.set_exception(MCPError(types.INTERNAL_ERROR, f"This cannot be asked. {error}"))
             with suppress(TimeoutError):  # Progress may be reported a thousand times a second.
-                async with asyncio.timeout(self._waking.poll):
+                async with asyncio.timeout(self._tasks.waking.poll):
                     await self._asks.wait()
 
     def _with_news(self, record: TaskRecord) -> TaskRecord:
@@ -466,8 +432,6 @@ class TaskRun:
         if {*self._open} != {*record.asked, *record.answers}:
             record = record.asking(self._open)
         return record
-
-    # Questions and progress
 
     async def _ask(self, requests: Mapping[str, Json]) -> Json:
         """Returns the answers of the client to `requests`, by the same keys."""

@@ -21,9 +21,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, Self
 
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
+
 from tidings._kit.text import iso, one_line
-from tidings.bus import Records
-from tidings.bus.memory import MemoryRecords
 from tidings.bus.shared import LARGEST_VALUE
 from tidings.changes import ResourceUpdated
 from tidings.errors import TransportError
@@ -33,7 +34,6 @@ from tidings.server.notify import TASKS
 Json = dict[str, Any]
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
-FINAL: Final[frozenset[Status]] = frozenset({"completed", "failed", "cancelled"})
 _LONGEST_MESSAGE: Final = 500
 
 
@@ -80,7 +80,7 @@ class TaskRecord:
 
     @property
     def is_final(self) -> bool:
-        return self.status in FINAL
+        return self.status in ("completed", "failed", "cancelled")
 
     @property
     def seconds_left(self) -> float:
@@ -139,17 +139,9 @@ class TaskRecord:
 
     def details(self, task_id: str) -> Json:
         """Returns the answer to `tasks/get`."""
-        more: Json = {}
-        match self.status:
-            case "input_required":
-                more["inputRequests"] = self.asked
-            case "completed":
-                more["result"] = self.result
-            case "failed":
-                more["error"] = self.error
-            case _:
-                pass
-        return {**self.summary(task_id), **more}
+        more = {"input_required": ("inputRequests", self.asked), "completed": ("result", self.result)}
+        more["failed"] = "error", self.error
+        return {**self.summary(task_id), **dict([more[self.status]] if self.status in more else [])}
 
 
 _KEY_BYTES: Final = 16
@@ -171,8 +163,11 @@ class _View:
     size: int
 
 
-class UnknownTask(Exception):
+class UnknownTask(MCPError):
     """There is no such task, or it is somebody else's, or it has expired."""
+
+    def __init__(self) -> None:
+        super().__init__(INVALID_PARAMS, "There is no such task: its id is wrong, or it has expired.")
 
 
 class TaskStore:
@@ -180,60 +175,45 @@ class TaskStore:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        records: Records | None = getattr(core.bus, "records", None)
-        self.records: Records = records if records is not None else MemoryRecords(time.monotonic)
         self._views: OrderedDict[str, _View] = OrderedDict()
         self._size = 0
-        self._watched: dict[
-            str, dict[str, tuple[Callable[[str], None], ...]]
-        ] = {}  # By the start of the key, and by it.
+        # By the start of the key, and by it.
+        self._watched: dict[str, dict[str, tuple[Callable[[str], None], ...]]] = {}
         self._noticed: dict[str, float] = {}  # When each start was last noticed.
         self._all_noticed = 0.0
-
-    # Ids
 
     def new_id(self, prefix: str, holder: str) -> tuple[str, str]:
         """Returns the key of a new task, and its id for `holder`."""
         key, start = secrets.token_hex(_KEY_BYTES), _SPEAKING.sub("-", prefix)[:_LONGEST_PREFIX]
-        return key, f"{start}.{self._core.seals.seal(_purpose(start, holder), key)}"
+        return key, f"{start}.{self._core.seals.seal(f'task {start} {holder}', key)}"
 
     async def key_of(self, task_id: str, holder: str) -> str:
         """Returns the key in an id. Raises `UnknownTask` if it was not given to `holder`."""
         start, _, seal = task_id.partition(".")
-        if (key := await self._core.seals.open(_purpose(start, holder), seal)) is None:
+        if (key := await self._core.seals.open(f"task {start} {holder}", seal)) is None:
             raise UnknownTask
         return key
 
-    # Records
-
     async def create(self, key: str, record: TaskRecord) -> None:
         """Stores a new task. When this returns, every replica finds it. Raises `BusUnavailable`."""
-        stored = await self.records.put(_place(key), bytes(record), seconds=record.seconds_left, revision=0)
+        stored = await self._core.records.put(_place(key), bytes(record), seconds=record.seconds_left, revision=0)
         if stored is not None:
             self._see(key, record, stored.revision, len(stored.value), time.monotonic())
 
     async def find(self, key: str, *, sure_for: float = _SURE_SECONDS) -> TaskRecord:
         """Returns a task. A view that is older than `sure_for` seconds is not enough. Raises `UnknownTask`."""
-        view = self._views.get(key)
-        if view is not None and view.record.seconds_left <= 0:
-            self._forget(key)
-            raise UnknownTask
-        if view is not None and (view.record.is_final or self._is_sure(key, view, sure_for)):
-            self._views.move_to_end(key)
-            return view.record
-        return (await self._read(key)).record
+        record = self.sure_view(key, sure_for)
+        return (await self._read(key)).record if record is None else record
 
-    def sure_view(self, key: str) -> TaskRecord | None:
+    def sure_view(self, key: str, sure_for: float = _SURE_SECONDS) -> TaskRecord | None:
         """Returns a task as `find` would, if that needs no read."""
-        view = self._views.get(key)
-        if view is None or view.record.seconds_left <= 0 or not self._is_sure(key, view, _SURE_SECONDS):
+        if (view := self._views.get(key)) is None or view.record.seconds_left <= 0:
+            return None
+        noticed = max(self._noticed.get(_start(key), 0.0), self._all_noticed)
+        if not view.record.is_final and not noticed < view.read_at > time.monotonic() - sure_for:
             return None
         self._views.move_to_end(key)
         return view.record
-
-    def _is_sure(self, key: str, view: _View, sure_for: float) -> bool:
-        noticed = max(self._noticed.get(_start(key), 0.0), self._all_noticed)
-        return noticed < view.read_at and time.monotonic() < view.read_at + sure_for
 
     async def change(self, key: str, edit: Edit) -> TaskRecord:
         """Puts what `edit` returns in place of a task, unless it is final, and returns what is there then.
@@ -249,7 +229,7 @@ class TaskStore:
             if len(value) > LARGEST_VALUE:
                 raise ValueError(f"A task takes at most {LARGEST_VALUE} bytes, and this one would take {len(value)}.")
             seconds = max(record.seconds_left, 1.0)
-            stored = await self.records.put(_place(key), value, seconds=seconds, revision=view.revision)
+            stored = await self._core.records.put(_place(key), value, seconds=seconds, revision=view.revision)
             if stored is not None:
                 view = self._see(key, record, stored.revision, len(value), time.monotonic())
                 await self._tell(key)
@@ -292,7 +272,7 @@ class TaskStore:
 
     async def _read(self, key: str) -> _View:
         asked_at = time.monotonic()
-        found = await self.records.get(_place(key))
+        found = await self._core.records.get(_place(key))
         if found is None:
             self._forget(key)
             raise UnknownTask
@@ -300,6 +280,8 @@ class TaskStore:
             record = TaskRecord.parse(found.value)
         except (ValueError, TypeError, KeyError):
             raise UnknownTask from None
+        if record.seconds_left <= 0:
+            raise UnknownTask
         return self._see(key, record, found.revision, len(found.value), asked_at)
 
     def _see(self, key: str, record: TaskRecord, revision: int, size: int, read_at: float) -> _View:
@@ -313,10 +295,6 @@ class TaskStore:
     def _forget(self, key: str) -> None:
         if (view := self._views.pop(key, None)) is not None:
             self._size -= view.size
-
-
-def _purpose(start: str, holder: str) -> str:
-    return f"task {start} {holder}"
 
 
 def _start(key: str) -> str:

@@ -25,14 +25,18 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
+from tidings._kit.suggest import closest, question
+from tidings._kit.text import harmless, shortened
+from tidings._kit.uri_templates import expand, variables
 from tidings.bus import Records
 from tidings.bus.shared import LARGEST_VALUE
 from tidings.errors import TransportError
-from tidings.server.policy import RequestContext
+from tidings.server.policy import RequestContext, SubscriptionPolicy
 
 MOST_TEXTS: Final = 20  # Resources that are read for one wait.
 _LONGEST_TEXT: Final = 200_000  # Characters of a text that is kept, to be compared.
 _READ_SECONDS: Final = 2.0
+_MOST_ABSENT: Final = 3  # Resources that do not exist, of which the caller is told.
 _NOTHING: Final = ""  # Instead of a digest: there was no such resource.
 _MARK: Final = "~"  # Between a cursor and the key of the texts that go with it.
 _NOT_FOUND: Final = (types.INVALID_PARAMS, -32002)  # The codes for a missing resource in the two eras.
@@ -51,8 +55,9 @@ class Text:
 class ResourceReader:
     """Reads resources of a server on behalf of a request, through all middleware but `ours`."""
 
-    def __init__(self, server: Server[Any], ours: Sequence[Any]) -> None:
+    def __init__(self, server: Server[Any], policy: SubscriptionPolicy, ours: Sequence[Any]) -> None:
         self._server = server
+        self._policy = policy
         self._ours = ours
 
     async def read(self, ctx: RequestContext, uris: Iterable[str]) -> dict[str, Text]:
@@ -76,7 +81,7 @@ class ResourceReader:
             return Text(None)
         return _text_of(result)
 
-    async def listed(self, ctx: RequestContext) -> list[str]:
+    async def _listed(self, ctx: RequestContext) -> list[str]:
         """Returns the URIs of the resources that are listed for the sender of a request; none if that takes pages."""
         with suppress(Exception):
             async with asyncio.timeout(_READ_SECONDS):
@@ -98,6 +103,43 @@ class ResourceReader:
             if middleware not in self._ours:
                 call = partial(middleware, call_next=call)
         return await call(ctx)
+
+    async def as_uri(self, ctx: RequestContext, asked: Sequence[str]) -> str:
+        """Returns the URI of a title or path that was given instead of one, as a sentence, or the closest one."""
+        policy, name = self._policy, next((text for text in asked if "://" not in text), None)
+        needed = {each: [part.name for part in variables(each) if not part.optional] for each in policy.names}
+        template = next((each for each, names in needed.items() if len(names) == 1), None)
+        if name is None or template is None:
+            return ""
+        uri = expand(template, {needed[template][0]: name})
+        if not await policy.allows(ctx, uri):
+            return ""
+        text = (await self.read(ctx, [uri])).get(uri, Text(None))
+        return f". {harmless(text.why)}" if text.gone else f".{question([uri], show=str)}"
+
+    async def absent(self, ctx: RequestContext, uris: Sequence[str], texts: Mapping[str, Text]) -> str:
+        """Returns which of `uris` do not exist, and the closest that do, as the sender reads and lists them."""
+        said = list[str]()
+        gone = [uri for uri in uris if uri.endswith("*") or (uri in texts and texts[uri].gone)][:_MOST_ABSENT]
+        listed = await self._listed(ctx) if gone else []
+        for uri in gone:
+            if uri in texts:
+                why = shortened(texts[uri].why, 400)
+                near = [] if "Did you mean" in why else closest(uri, listed, key=_own_part)
+                allowed = [each for each in near if await self._policy.allows(ctx, each)]
+                said.append(f"Nothing exists at {uri} now: {why}{question(allowed, show=str)}")
+            elif not any(each.startswith(uri[:-1]) for each in listed):
+                folders = dict.fromkeys(each[: each.rfind("/") + 1] + "*" for each in listed)
+                near = [each for each in closest(uri, folders, cutoff=0.8) if await self._policy.allows(ctx, each)]
+                if near:
+                    said.append(f"No listed resource begins with {uri[:-1]} now.{question(near, show=str)}")
+        return harmless(" ".join(said))
+
+
+def _own_part(uri: str) -> str:
+    """Returns the part of a URI in which it differs from others of its kind."""
+    rest = uri.rpartition("://")[2]
+    return (rest.partition("/")[2] or rest).casefold()
 
 
 def _as_json(result: HandlerResult) -> dict[str, Any]:

@@ -11,27 +11,25 @@ The result is stored before it is given out, and stays. A call without tasks is 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from tidings._kit.suggest import closest, question
 from tidings._kit.tasks import Background
-from tidings._kit.text import counted, harmless, iso, shortened
-from tidings._kit.uri_templates import expand, variables
+from tidings._kit.text import counted, iso
 from tidings.bus import Entry
 from tidings.changes import Cursor, Filter, ResourceUpdated
 from tidings.errors import InvalidUri, LimitReached, NotAuthorized, ResourceNotFound, TidingsError, TransportError
 from tidings.server.budget import Place, subscription_bytes
 from tidings.server.config import Waking
-from tidings.server.core import RIGHTS_CHANGED, Core, scope_of, weight_of
+from tidings.server.core import Core, scope_of, weight_of
 from tidings.server.notify import ToolCaller
 from tidings.server.policy import RequestContext
 from tidings.server.principals import client_key, client_name, expiry_of, holder_of, origin_of, principal_of
 from tidings.server.subscriber import Collector, Frame
 from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
-from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader, Text
+from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader
 from tidings.server.waking.tool import (
     TOOL_NAME,
     ChangedResource,
@@ -44,13 +42,10 @@ from tidings.server.waking.tool import (
     unchanged_result,
 )
 
-T = TypeVar("T")
-
 _WAIT_BYTES: Final = 6_000  # Beside its subscriptions: the subscriber, its timer, and its task.
 _LOOK_SECONDS: Final = 0.05
 _MOST_ORIGINS: Final = 1_000  # Callers of whom it is known what they have waited for.
 _MOST_AWAITED: Final = 200  # Subscriptions of one of them. Older ones are forgotten.
-_MOST_ABSENT: Final = 3  # Resources that do not exist, of which the caller is told.
 _NOTE_KEY: Final = "com.anthropic/agent-task"  # Claude Code shows its model no status message, but a note here.
 _UNASKED_SECONDS: Final = 60.0  # A task that is over, and that nobody asks for, is let go of after this time.
 
@@ -63,16 +58,8 @@ class Gathering(Collector):
     """
 
     __slots__ = (
-        "_end_of_quiet",
-        "_timer",
-        "_waking",
-        "before",
-        "changed",
-        "is_ready",
-        "lost",
-        "origin",
-        "own",
-        "when_ready",
+        *("_end_of_quiet", "_timer", "_waking", "before", "changed"),
+        *("is_ready", "lost", "origin", "own", "when_ready"),
     )
 
     def __init__(self, waking: Waking, origin: str, *, own: bool = False, **subscriber: Any) -> None:
@@ -82,7 +69,7 @@ class Gathering(Collector):
         self._end_of_quiet = 0.0
         self.origin = origin
         self.own = own
-        self.when_ready: Callable[[], object] = _nobody
+        self.when_ready: Callable[[], object] = lambda: None
         self.is_ready = False
         self.changed: dict[str, None] = {}
         self.before: dict[str, str] = {}  # The texts before their changes, of resources that a prefix covers.
@@ -97,7 +84,11 @@ class Gathering(Collector):
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         for frame in frames:
             if isinstance(frame.change, ResourceUpdated) and (self.own or frame.origin != self.origin):
-                self._note(frame.change.uri, frame.before)
+                uri = frame.change.uri
+                known = uri in self.changed or uri in self.subscriptions or len(self.before) >= MOST_TEXTS
+                if frame.before is not None and not known:
+                    self.before[uri] = frame.before
+                self.changed[uri] = None
         if len(self.changed) > max(self._limits.backlog, len(self.subscriptions)):
             self.changed.clear()
             self.lost = True
@@ -105,12 +96,6 @@ class Gathering(Collector):
         elif self.changed and not self.is_ready:
             self._wait_for_quiet()
         return None
-
-    def _note(self, uri: str, before: str | None) -> None:
-        known = uri in self.changed or uri in self.subscriptions or len(self.before) >= MOST_TEXTS
-        if before is not None and not known:
-            self.before[uri] = before
-        self.changed[uri] = None
 
     def _wait_for_quiet(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -137,12 +122,7 @@ class Gathering(Collector):
         if self._timer is not None:
             self._timer.cancel()
 
-    def _cut(self) -> None:
-        self.end()
-
     def end(self, reason: TidingsError | None = None) -> None: ...
-
-    def _forbidden(self, subscription: str) -> None: ...
 
 
 class Wait(Gathering):
@@ -225,19 +205,6 @@ class Wait(Gathering):
         self._ready()
 
 
-def _nobody() -> None: ...
-
-
-def _own_part(uri: str) -> str:
-    """Returns the part of a URI in which it differs from others of its kind."""
-    rest = uri.rpartition("://")[2]
-    return (rest.partition("/")[2] or rest).casefold()
-
-
-async def _same(result: Json) -> Json:
-    return result
-
-
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """The resources that a caller waits for, until when, and if changes of its own count."""
@@ -255,7 +222,7 @@ class Waits:
         self._store = store
         self._waking = waking
         self._reader = reader
-        self._texts = KnownTexts(store.records, waking.keep)
+        self._texts = KnownTexts(core.records, waking.keep)
         self._held: dict[Wait, str] = {}  # With the client that each counts for.
         self._counts: Counter[str] = Counter()
         self._tasks: dict[str, Wait] = {}
@@ -263,19 +230,33 @@ class Waits:
         self._turns: dict[str, asyncio.Lock] = {}  # Of tasks that somebody asks for now.
         self._background = Background()
 
-    # The tool
-
     async def call(self, ctx: RequestContext, arguments: Json, *, as_task: bool) -> Json:
         """Returns the result of a call: a task, or what has changed. Raises `Refused`."""
-        wanted = checked(arguments)
-        now = time.time()
-        longest, serve = (
-            (self._waking.longest_task, self._start_task) if as_task else (self._waking.longest_call, self._wait_here)
-        )
-        until = min(end_of_wait(wanted.until, now), now + longest)
+        given, now = checked(arguments), time.time()
+        longest = self._waking.longest_task if as_task else self._waking.longest_call
+        until = min(end_of_wait(given.until, now), now + longest)
         try:
-            uris = await self._honoured(ctx, wanted.uris)
-            return await serve(ctx, wanted.since, _Wanted(uris, until, wanted.own_changes))
+            wanted = _Wanted(await self._honoured(ctx, given.uris), until, given.own_changes)
+            place, known = self._core.position, dict[str, str]()
+            if given.since is not None:
+                cursor, known = await self._texts.unmark(given.since, holder_of(scope_of(ctx)))
+                place = await self._core.cursor_from(cursor)
+                if place is None:
+                    return self._lost()
+            wait, known, absent = await self._first(ctx, place, wanted, known)
+            kept = False
+            try:
+                if as_task:
+                    task = await self._start_task(ctx, wait, place, known, absent)
+                    kept = True
+                    return task
+                if absent and given.since is None:  # A name may be misspelled: it would wait in vain.
+                    cursor = self._core.cursor_text(place)
+                    return absent_result(absent, await self._texts.mark(cursor, known, holder_of(scope_of(ctx))))
+                return await self._wait_here(ctx, wait, known)
+            finally:
+                if not kept:
+                    self._leave(wait)
         except TransportError:
             raise
         except TidingsError as error:
@@ -286,7 +267,7 @@ class Waits:
         try:
             uris = policy.check(asked)
         except InvalidUri as error:
-            raise InvalidUri(error.message + await self._as_uri(ctx, asked)) from None
+            raise InvalidUri(error.message + await self._reader.as_uri(ctx, asked)) from None
         if policy.asks:
             honoured = await policy.honoured(uris, partial(policy.allows, ctx))
             if missing := [uri for uri in uris if uri not in honoured]:
@@ -295,92 +276,37 @@ class Waits:
             raise policy.not_found(missing)
         return uris
 
-    async def _as_uri(self, ctx: RequestContext, asked: Sequence[str]) -> str:
-        """Returns the URI of a title or path that was given instead of one, as a sentence, or the closest one."""
-        policy, name = self._core.policy, next((text for text in asked if "://" not in text), None)
-        needed = {each: [part.name for part in variables(each) if not part.optional] for each in policy.names}
-        template = next((each for each, names in needed.items() if len(names) == 1), None)
-        if name is None or template is None:
-            return ""
-        uri = expand(template, {needed[template][0]: name})
-        if not await policy.allows(ctx, uri):
-            return ""
-        text = (await self._reader.read(ctx, [uri])).get(uri, Text(None))
-        return f". {harmless(text.why)}" if text.gone else f".{question([uri], show=str)}"
-
-    async def _absent(self, ctx: RequestContext, uris: Sequence[str], texts: Mapping[str, Text]) -> str:
-        """Returns which of `uris` do not exist, and the closest that do, as the sender reads and lists them."""
-        said = list[str]()
-        gone = [uri for uri in uris if uri.endswith("*") or (uri in texts and texts[uri].gone)][:_MOST_ABSENT]
-        listed = await self._reader.listed(ctx) if gone else []
-        for uri in gone:
-            if uri in texts:
-                why = shortened(texts[uri].why, 400)
-                near = [] if "Did you mean" in why else closest(uri, listed, key=_own_part)
-                allowed = [each for each in near if await self._core.policy.allows(ctx, each)]
-                said.append(f"Nothing exists at {uri} now: {why}{question(allowed, show=str)}")
-            elif not any(each.startswith(uri[:-1]) for each in listed):
-                folders = dict.fromkeys(each[: each.rfind("/") + 1] + "*" for each in listed)
-                near = [each for each in closest(uri, folders, cutoff=0.8) if await self._core.policy.allows(ctx, each)]
-                if near:
-                    said.append(f"No listed resource begins with {uri[:-1]} now.{question(near, show=str)}")
-        return harmless(" ".join(said))
-
-    async def _place(self, ctx: RequestContext, since: str | None) -> tuple[Cursor | None, dict[str, str]]:
-        """Returns the place in the log after which changes count, None if it is not known, and the known texts."""
-        if since is None:
-            return self._core.position, {}
-        cursor, known = await self._texts.unmark(since, holder_of(scope_of(ctx)))
-        return await self._core.cursor_from(cursor), known
-
     def _lost(self) -> Json:
         return lost_result(self._core.cursor_text(self._core.position))
 
-    async def _wait_here(self, ctx: RequestContext, since: str | None, wanted: _Wanted) -> Json:
-        place, known = await self._place(ctx, since)
-        if place is None:
-            return self._lost()
+    async def _wait_here(self, ctx: RequestContext, wait: Wait, known: dict[str, str]) -> Json:
         ready = asyncio.Event()
-        wait, known, absent = await self._first(ctx, place, wanted, known)
-        try:
-            if absent and since is None:  # A name may be misspelled: the caller hears of it before it waits in vain.
-                cursor = self._core.cursor_text(place)
-                return absent_result(absent, await self._texts.mark(cursor, known, holder_of(scope_of(ctx))))
-            wait.when_ready = ready.set
-            wait.begin()
-            while True:
-                await ready.wait()
-                ready.clear()
-                if (result := await self._outcome(ctx, wait, known)) is not None:
-                    return result
-        finally:
-            self._leave(wait)
+        wait.when_ready = ready.set
+        wait.begin()
+        while True:
+            await ready.wait()
+            ready.clear()
+            if (result := await self._outcome(ctx, wait, known)) is not None:
+                return result
 
-    async def _start_task(self, ctx: RequestContext, since: str | None, wanted: _Wanted) -> Json:
-        now = time.time()
-        place, known = await self._place(ctx, since)
-        if place is None:
-            return self._lost()
+    async def _start_task(
+        self, ctx: RequestContext, wait: Wait, place: Cursor, known: dict[str, str], absent: str
+    ) -> Json:
         key, task_id = self._store.new_id(TOOL_NAME, holder_of(scope_of(ctx)))
-        wait, known, absent = await self._first(ctx, place, wanted, known)
-        waiting = f"Waiting for a change of {counted(len(wanted.uris), 'resource')} until {iso(wanted.until)}."
-        try:
-            record = TaskRecord(
-                kind="wait",
-                created=now,
-                ends=wanted.until + self._waking.keep,
-                poll=self._waking.poll,
-                message=f"{waiting} {absent}".rstrip(),
-                uris=tuple(wanted.uris),
-                since=str(place),
-                texts=known,
-                own=wanted.own,
-                until=wanted.until,
-            )
-            await self._store.create(key, record)
-        except BaseException:
-            self._leave(wait)
-            raise
+        waiting = f"Waiting for a change of {counted(len(wait.subscriptions), 'resource')} until {iso(wait.until)}."
+        record = TaskRecord(
+            kind="wait",
+            created=time.time(),
+            ends=wait.until + self._waking.keep,
+            poll=self._waking.poll,
+            message=f"{waiting} {absent}".rstrip(),
+            uris=tuple(wait.subscriptions),
+            since=str(place),
+            texts=known,
+            own=wait.own,
+            until=wait.until,
+        )
+        await self._store.create(key, record)
         self._hold(key, wait)
         note = {"_meta": {_NOTE_KEY: {"modelImmediateResponse": record.message}}} if absent else {}
         return {"resultType": "task", **record.summary(task_id), **note}
@@ -392,8 +318,14 @@ class Waits:
         plain = [uri for uri in wanted.uris if not uri.endswith("*")]
         texts = await self._reader.read(ctx, [uri for uri in plain if uri not in known])
         read_at = self._core.bus.head
-        absent = await self._absent(ctx, wanted.uris, texts)
-        self._check_room(client_key(scope_of(ctx)))  # Right before it counts: others may have begun meanwhile.
+        absent = await self._reader.absent(ctx, wanted.uris, texts)
+        held, most = self._counts[client_key(scope_of(ctx))], self._waking.waits_per_client
+        if held >= most:  # Asked right before it counts: others may have begun meanwhile.
+            raise LimitReached(
+                f"{counted(held, 'wait')} of this client are pending, and it may have {most}. "
+                "Wait for several resources with one call, or cancel a task.",
+                data={"limit": "waits_per_client", "max": most, "scope": "client"},
+            )
         wait, missed = await self._begun(ctx, place, wanted)
         # What changed before they were read may be in the texts or not.
         early = {change.uri for at, change in missed if isinstance(change, ResourceUpdated) and at <= read_at}
@@ -404,8 +336,6 @@ class Waits:
         except BaseException:
             self._leave(wait)
             raise
-
-    # Tasks
 
     async def state(self, ctx: RequestContext, key: str, record: TaskRecord) -> TaskRecord:
         """Returns a task as it is now. One that has changed resources to report is completed."""
@@ -436,12 +366,8 @@ class Waits:
             await asyncio.sleep(_LOOK_SECONDS)
         if not wait.is_ready or wait.interrupted:
             return record
-        return await self._outcome(ctx, wait, record.texts, partial(self._complete, key)) or record
-
-    async def _complete(self, key: str, result: Json) -> TaskRecord:
-        record = await self._store.change(key, lambda record: record.completed(result))
-        self._release(key)
-        return record
+        outcome = await self._outcome(ctx, wait, record.texts, key)
+        return record if outcome is None else await self._store.find(key)
 
     async def _adopted(self, ctx: RequestContext, key: str, record: TaskRecord) -> Wait:
         """Holds the wait of a task that another process, or an earlier one, has held."""
@@ -456,14 +382,15 @@ class Waits:
     def _hold(self, key: str, wait: Wait) -> None:
         self._tasks[key] = wait
         self._store.watch(key, self._look)
-        wait.when_ready = partial(self._task_ready, key, wait)
-        wait.begin()
 
-    def _task_ready(self, key: str, wait: Wait) -> None:
-        if wait.interrupted and self._tasks.get(key) is wait:
-            self._release(key)  # Another process, or the next request, goes on with it.
-        else:
-            self._store.told(key)
+        def ready() -> None:
+            if wait.interrupted and self._tasks.get(key) is wait:
+                self._release(key)  # Another process, or the next request, goes on with it.
+            else:
+                self._store.told(key)
+
+        wait.when_ready = ready
+        wait.begin()
 
     def _look(self, key: str) -> None:
         self._background.start(self._follow(key))
@@ -483,23 +410,21 @@ class Waits:
         if (wait := self._tasks.pop(key, None)) is not None:
             self._leave(wait)
 
-    # Outcomes
-
-    async def _outcome(
-        self, ctx: RequestContext, wait: Wait, known: dict[str, str], then: Callable[[Json], Awaitable[T]] = _same
-    ) -> T | None:
-        """Passes the result of a wait that is ready to `then`; None if it has to go on waiting."""
+    async def _outcome(self, ctx: RequestContext, wait: Wait, known: dict[str, str], task: str = "") -> Json | None:
+        """Returns the result of a wait that is ready, which completes its task; None if it has to go on waiting."""
         cursor, lost = wait.settle(), wait.lost
         changed, wait.changed = wait.changed, {}
         try:
             result = self._lost() if lost else await self._result(ctx, wait, list(changed), known, cursor)
-            if result is not None:
-                return await then(result)
+            if result is not None and task:
+                await self._store.change(task, lambda record: record.completed(result))
+                self._release(task)
         except BaseException:
             wait.changed = changed | wait.changed  # Whoever asks next gets them.
             raise
-        wait.begin()
-        return None
+        if result is None:
+            wait.begin()
+        return result
 
     async def _result(
         self, ctx: RequestContext, wait: Wait, changed: list[str], known: dict[str, str], cursor: str
@@ -512,12 +437,10 @@ class Waits:
         if not changed:
             over = wait.interrupted or not wait.seconds_left
             return unchanged_result(wait.until, await self._texts.mark(cursor, known, holder)) if over else None
-        entries = [
-            ChangedResource(uri, await self._texts.find(known.get(uri)), texts.get(uri))
-            if uri in known
-            else ChangedResource(uri, wait.before.get(uri), texts.get(uri))
-            for uri in changed[:MOST_TEXTS]
-        ]
+        entries = list[ChangedResource]()
+        for uri in changed[:MOST_TEXTS]:
+            before = await self._texts.find(known[uri]) if uri in known else wait.before.get(uri)
+            entries.append(ChangedResource(uri, before, texts.get(uri)))
         shown = {each.uri: each.now for each in entries if each.now is not None}
         now_known = known | await self._texts.store(shown, seconds=0.0)
         return changed_result(entries, changed[MOST_TEXTS:], await self._texts.mark(cursor, now_known, holder))
@@ -532,8 +455,6 @@ class Waits:
         for uri, text in (await self._reader.read(ctx, uris)).items():
             await self._texts.wrote(caller.key, uri, text.digest)
 
-    # Waits as subscribers
-
     async def _begun(self, ctx: RequestContext, since: Cursor, wanted: _Wanted) -> tuple[Wait, list[Entry]]:
         """Returns a wait that is registered, and the changes since its place in the log, which it has."""
         core, client = self._core, client_key(scope_of(ctx))
@@ -547,36 +468,23 @@ class Waits:
         if len(self._awaited) > _MOST_ORIGINS:
             del self._awaited[next(iter(self._awaited))]
         try:
-            return wait, await self._join(ctx, wait, since)
+            began = asyncio.get_running_loop().time()
+            core.check_bus()
+            core.join(wait)
+            wait.expire_at(expiry_of(scope_of(ctx)))
+            await core.watched(wait.subscriptions)
+            core.check_rights(began)
+            missed = await core.since(since, Filter.of(wait.subscriptions).wants)
         except BaseException:
             self._leave(wait)
             raise
-
-    def _check_room(self, client: str) -> None:
-        held, most = self._counts[client], self._waking.waits_per_client
-        if held >= most:
-            raise LimitReached(
-                f"{counted(held, 'wait')} of this client are pending, and it may have {most}. "
-                "Wait for several resources with one call, or cancel a task.",
-                data={"limit": "waits_per_client", "max": most, "scope": "client"},
-            )
-
-    async def _join(self, ctx: RequestContext, wait: Wait, since: Cursor) -> list[Entry]:
-        core, began = self._core, asyncio.get_running_loop().time()
-        core.check_bus()
-        core.join(wait)
-        wait.expire_at(expiry_of(scope_of(ctx)))
-        await core.watched(wait.subscriptions)
-        if core.last_revoked >= began:
-            raise NotAuthorized(RIGHTS_CHANGED)
-        missed = await core.since(since, Filter.of(wait.subscriptions).wants)
         if missed is None or len(missed) > max(core.policy.limits.backlog, len(wait.subscriptions)):
             core.deliver_everything(wait)
             missed = []
         else:
             wait.replay(Frame(place, change, core.cursor_text(place)) for place, change in missed)
         wait.open()
-        return missed
+        return wait, missed
 
     def _leave(self, wait: Wait) -> None:
         if (client := self._held.pop(wait, None)) is None:
