@@ -36,7 +36,7 @@ from tidings.server.config import CoalesceSetting, Events, Waking
 from tidings.server.core import Core, invalid_params
 from tidings.server.events.catalogue import ModelT
 from tidings.server.events.extension import EventsExtension
-from tidings.server.events.messages import METHODS
+from tidings.server.events.messages import METHODS, with_capability
 from tidings.server.hooks import Hook, HookEvent
 from tidings.server.http_exchange import ASGIApp
 from tidings.server.legacy import LegacyEra
@@ -142,8 +142,9 @@ class Live:
             self._signals.install(only_if_handled=True)
             served = call_next if self._waking is None else partial(self._waking.serve, call_next=call_next)
             result = await self._calls.run(ctx, served)
-        if self._events is not None and ctx.method in ("initialize", "server/discover"):
-            result = self._events.with_capability(result)
+        if self._events is not None and ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
+            # The SDK drops what it does not know of the capabilities that a handler returns, so this comes after it.
+            result = with_capability(result)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
             self._legacy.advertise(ctx, answer)

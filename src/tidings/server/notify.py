@@ -52,8 +52,7 @@ def add_waiting(waiting: dict[Change, T], change: Change, value: T) -> None:
 class ToolCaller:
     """The caller of a tool, and the resources that were published during the call."""
 
-    key: str
-    """Its identity: that of a signed-in user, or of a pipe; all others are one."""
+    key: str  # Its identity: that of a signed-in user, or of a pipe; all others are one.
     changed: dict[str, None] = field(default_factory=dict[str, None])
     is_over: bool = False
 

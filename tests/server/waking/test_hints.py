@@ -155,7 +155,7 @@ def test_when_the_log_is_lost_everything_that_was_read_may_have_changed() -> Non
     found = Hints(shown_resources)
     found.read("me", [A, B])
     found.heard(None, None)  # type: ignore[arg-type]
-    assert set(found._take("me")) == {A, B}
+    assert set(found._clients["me"].changed) == {A, B}
 
 
 def test_little_is_remembered_of_clients_that_read_much(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,11 @@ an event may stand for several equal changes. The events of authors have payload
 `tidings.bus.streams`.
 """
 
+import re
 import secrets
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -20,13 +21,22 @@ from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Background
 from tidings._kit.text import size_text
 from tidings.bus.streams import Retention, parse_cursor
-from tidings.changes import Cursor, Filter, ResourceUpdated, check_uri
+from tidings.changes import FEATURES, Cursor, Filter, ResourceUpdated, check_uri
 from tidings.errors import EventNotFound, TidingsError, TransportError
 from tidings.server.adapters import Adapter
 from tidings.server.config import Events
 from tidings.server.core import Core, rpc_error, rpc_errors
 from tidings.server.events import messages
-from tidings.server.events.messages import Json, event_error, invalid
+from tidings.server.events.messages import (
+    Event,
+    EventType,
+    Json,
+    NoArguments,
+    event_error,
+    filter_of,
+    invalid,
+    log_types,
+)
 from tidings.server.events.reading import (
     ChangeReader,
     EventReader,
@@ -37,13 +47,13 @@ from tidings.server.events.reading import (
     StreamSource,
     encoded,
 )
-from tidings.server.events.types import Event, EventType, NoArguments, filter_of, is_model, log_types
 from tidings.server.notify import EVENTS
 from tidings.server.policy import RequestContext
 
 ModelT = TypeVar("ModelT", bound=type[BaseModel])
 _LARGEST: Final = event_wire.MOST_BYTES - 2_000  # Data of an event: the rest is for what stands around it.
 _LONGEST_ID: Final = 200
+_ID: Final = re.compile(rf"[!-~]{{1,{_LONGEST_ID}}}")
 _SEAL_WIDTH: Final = 40  # The length of a seal shows.
 
 
@@ -53,8 +63,7 @@ class Selection:
 
     kind: EventType
     arguments: BaseModel
-    filter: Filter | None
-    """The changes of the log, for a type that stands for those."""
+    filter: Filter | None  # The changes of the log, for a type that stands for those.
 
 
 class EventCatalogue:
@@ -76,21 +85,19 @@ class EventCatalogue:
 
     def noticed(self, uri: str | None) -> None:
         """Hears a notice of the log; None if the log was lost."""
-        names = list(self._sources) if uri is None else [uri.removeprefix(EVENTS)] if uri.startswith(EVENTS) else []
-        for name in names:
-            if name in self._sources:
-                self._background.start(self._follow(self._sources[name]))
 
-    async def _follow(self, source: StreamSource) -> None:
-        with suppress(TransportError):  # Its readers look again by themselves.
-            await source.follow()
+        async def follow(source: StreamSource) -> None:
+            with suppress(TransportError):  # Its readers look again by themselves.
+                await source.follow()
+
+        for name, source in self._sources.items():
+            if uri in (None, EVENTS + name):
+                self._background.start(follow(source))
 
     async def aclose(self) -> None:
         """Stops reading."""
         self._background.cancel()
         await self._background.finished()
-
-    # The events of authors
 
     def declare(
         self,
@@ -103,7 +110,8 @@ class EventCatalogue:
         """See `Live.event`."""
 
         def declared(payload: ModelT) -> ModelT:
-            if not is_model(payload):
+            given: Any = payload
+            if not (isinstance(given, type) and issubclass(given, BaseModel)):
                 raise TypeError(f"event({name!r}) decorates a pydantic model, the payload of the event.")
             if name in self._types():
                 raise ValueError(f"There is an event {name!r} already.")
@@ -131,9 +139,7 @@ class EventCatalogue:
             hint = did_you_mean(name, self._declared) or there_are(self._declared)
             raise ValueError(f"There is no event {name!r}: declare it with event({name!r}) before.{hint}")
         event_id = f"evt_{secrets.token_hex(16)}" if event_id is None else event_id
-        if not (
-            event_id.isascii() and event_id.isprintable() and 0 < len(event_id) <= _LONGEST_ID and " " not in event_id
-        ):
+        if not _ID.fullmatch(event_id):
             raise ValueError(f"An event id has at most {_LONGEST_ID} visible ASCII characters, not {event_id!r}")
         about = "" if about is None else check_uri(about)
         event = encoded(event_id, time.time() if happened_at is None else happened_at, kind.dumped(payload), about)
@@ -142,17 +148,15 @@ class EventCatalogue:
                 f"An event takes at most {size_text(_LARGEST)}, and this one takes {size_text(len(event))}. Put the "
                 "content into a resource, and its URI into the event."
             )
-        await self._sources[name].append(event)
+        await self._sources[name].stream.append(event)
         with suppress(TransportError):  # The notice is kept, and published when the bus is back.
             await self.core.publish(ResourceUpdated(EVENTS + name))
         return event_id
 
-    # What there is
-
     def _types(self) -> dict[str, EventType]:
         """Returns all types by name. What the server offers may still grow: its handlers come one by one."""
         handler = self._server.get_request_handler
-        offered = {each: handler(f"{each}/list") is not None for each in ("resources", "tools", "prompts")}
+        offered = {each: handler(f"{each}/list") is not None for each in FEATURES}
         kinds = log_types(offered, self.core.policy.names)
         return {kind.name: kind for kind in kinds} | self._declared
 
@@ -199,27 +203,26 @@ class EventCatalogue:
                 return cursor
         raise invalid("This cursor was not given out by this server for this event.", field="cursor")
 
-    # Reading
-
     def listener(self, permits: Permits, selection: Selection, **who: Any) -> Listener:
-        return Listener(self.core, permits, wanted=selection.filter, **who)
+        return Listener(self.core, permits, selection.filter, **who)
 
-    async def reader(self, selection: Selection, listener: Listener, cursor: str | None) -> Reader:
-        """Returns a reader behind `cursor`, or behind everything there is. It has to be closed."""
+    @asynccontextmanager
+    async def reading(self, selection: Selection, listener: Listener, cursor: str | None) -> AsyncGenerator[Reader]:
+        """Yields a reader behind `cursor`, or behind everything there is."""
         core, kind = self.core, selection.kind
         if selection.filter is not None:
             await core.watched(selection.filter.subscriptions)
             at = str(core.bus.head) if cursor is None else cursor
-            return ChangeReader(core, selection.filter, self._times, listener, at)
+            yield ChangeReader(core, selection.filter, self._times, listener, at)
+            return
         source = self._sources[kind.name]
-        at = await source.end() if cursor is None else cursor
+        at = await source.stream.end() if cursor is None else cursor
         reader = EventReader(source, kind, kind.matcher(selection.arguments), listener, at)
         try:
             await source.join(reader)
-        except BaseException:
-            reader.close()
-            raise
-        return reader
+            yield reader
+        finally:
+            source.leave(reader)
 
     def body(self, kind: EventType, event: Event) -> Json:
         return messages.event_body(event.id, kind.name, event.at, event.data, self.cursor_text(kind, event.cursor))

@@ -11,7 +11,7 @@ A parked event is among the deliveries, with the reason, and can be delivered ag
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -32,9 +32,8 @@ from tidings.server.config import Webhooks
 from tidings.server.core import Core
 from tidings.server.events.catalogue import EventCatalogue, Selection
 from tidings.server.events.grants import Grant, GrantStore, Progress
-from tidings.server.events.messages import Json, canonical, iso
-from tidings.server.events.reading import Batch, Listener, Permits, Reader
-from tidings.server.events.types import EventType
+from tidings.server.events.messages import EventType, Json, canonical, iso
+from tidings.server.events.reading import Listener, Permits, Reader
 from tidings.server.policy import RequestContext
 
 if TYPE_CHECKING:
@@ -126,9 +125,8 @@ class Delivery:
                 await self._wait(grant.seconds_left)
                 return
             selection = await self._means.events.select(context, grant.name, grant.arguments)
-            who = {"client": grant.id, "principal": grant.principal, "news": self._news}
-            async with webhook_reading(self._means.events, context, selection, self._progress.cursor, **who) as reading:
-                listener, reader = reading
+            cursor, who = self._progress.cursor, {"client": grant.id, "principal": grant.principal, "news": self._news}
+            async with webhook_reading(self._means.events, context, selection, cursor, **who) as (listener, reader):
                 await self._deliver(selection, listener, reader)
                 if listener.reason is not None:
                     raise listener.reason
@@ -136,9 +134,9 @@ class Delivery:
                 raise _Superseded  # The server stops.
         except _Parked:
             pass
+        except TransportError:
+            raise
         except (TidingsError, MCPError) as error:
-            if isinstance(error, TransportError):
-                raise
             if isinstance(error, TidingsError) and error.retryable:
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
@@ -183,7 +181,8 @@ class Delivery:
         if is_again and not once:
             await self._wait_until(progress.next_try, listener)
         while not listener.over and self.grant.seconds_left > 0:
-            await self._held()
+            while not self._lease.is_held:  # noqa: ASYNC110 - its part takes it again, or ends this task
+                await asyncio.sleep(0.05)
             answer, headers = await self._means.post(self.grant, message_id, body)
             tries += 1
             is_last = once or tries > len(delays)
@@ -224,11 +223,8 @@ class Delivery:
         progress, events, kind = self._progress, self._means.events, selection.kind
         for edition, event_id, cursor in self.grant.again:
             if edition > progress.redelivered:
-                reader = await events.reader(selection, listener, one_before(kind, cursor))
-                try:
-                    batch: Batch = await reader.next(1)
-                finally:
-                    reader.close()
+                async with events.reading(selection, listener, one_before(kind, cursor)) as reader:
+                    batch = await reader.next(1)
                 for event in batch.events:
                     if event.id == event_id:
                         await self._send(event.id, kind.name, events.body(kind, event), cursor, listener, once=True)
@@ -250,11 +246,6 @@ class Delivery:
             raise _Superseded
         self._revision, self._saved_at, self._saved_cursor, self._unsaved = revision, clock, progress.cursor, False
 
-    async def _held(self) -> None:
-        """Waits until it is known that this replica still has the lease."""
-        while not self._lease.is_held:  # noqa: ASYNC110 - its part takes it again, or ends this task
-            await asyncio.sleep(0.05)
-
     async def _wait_until(self, at: float, listener: Listener) -> None:
         """Waits for a time, for the end of the listener, or for a refresh."""
         edition = self.grant.edition
@@ -266,11 +257,9 @@ class Delivery:
         self._news.set()  # Whatever was heard meanwhile was not read yet.
 
     async def _wait(self, seconds: float) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0.0)):
                 await self._news.wait()
-        except TimeoutError:
-            return
 
 
 @asynccontextmanager
@@ -284,11 +273,8 @@ async def webhook_reading(
     listener = events.listener(permits, selection, transport="webhook", **who)
     core.join(listener)
     try:
-        reader = await events.reader(selection, listener, cursor)
-        try:
+        async with events.reading(selection, listener, cursor) as reader:
             yield listener, reader
-        finally:
-            reader.close()
     finally:
         core.leave(listener)
         listener.gone()

@@ -2,12 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import mcp_types as types
-from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 
 from tidings._kit import event_wire
@@ -18,14 +17,8 @@ from tidings.server.config import Events
 from tidings.server.core import Core, scope_of
 from tidings.server.events import messages
 from tidings.server.events.catalogue import EventCatalogue
-from tidings.server.events.messages import Json, invalid
-from tidings.server.events.reading import (
-    Batch,
-    Listener,
-    Permits,
-    Reader,
-)
-from tidings.server.events.types import EventType
+from tidings.server.events.messages import EventType, Json, invalid
+from tidings.server.events.reading import Batch, Listener, Permits, Reader
 from tidings.server.events.webhooks import NOTICE, WebhookSubscriptions
 from tidings.server.notify import EVENTS
 from tidings.server.policy import RequestContext
@@ -36,6 +29,8 @@ _MOST_BYTES: Final = 500_000  # The clients of the Python SDK take no message ab
 _HEARTBEAT_SECONDS: Final = event_wire.HEARTBEAT_SECONDS / 2
 _RETRY_SECONDS: Final = 1.0
 _LONGEST_ID: Final = 200
+
+Send = Callable[[str, Json], Awaitable[None]]
 
 
 class EventsExtension:
@@ -73,13 +68,6 @@ class EventsExtension:
         await self._webhooks.aclose()
         await self._catalogue.aclose()
 
-    def with_capability(self, result: HandlerResult) -> HandlerResult:
-        """Adds the capability to the answer to `server/discover` or `initialize`.
-
-        The SDK drops what it does not know of the capabilities that a handler returns, so this comes after it.
-        """
-        return messages.with_capability(result) if isinstance(result, dict) else result
-
     @asynccontextmanager
     async def _reading(
         self, ctx: RequestContext, params: messages.StreamParams, transport: str
@@ -100,15 +88,10 @@ class EventsExtension:
             async with core.joined(listener):
                 listener.expire_at(expiry_of(scope))
                 core.check_rights(began)
-                reader = await self._catalogue.reader(selection, listener, cursor)
-                try:
+                async with self._catalogue.reading(selection, listener, cursor) as reader:
                     yield kind, listener, reader
-                finally:
-                    reader.close()
         finally:
             place.release()
-
-    # The methods
 
     async def _list(self, ctx: RequestContext, params: messages.ListParams) -> Json:
         with self._catalogue.errors(ctx):
@@ -123,8 +106,7 @@ class EventsExtension:
             async with self._reading(ctx, params, "poll") as (kind, listener, reader):
                 oldest = _oldest(params)
                 batch = await reader.next(most, oldest=oldest)
-                truncated = batch.truncated
-                while not batch.events and not truncated and not listener.over:
+                while not batch.events and not batch.truncated and not listener.over:
                     if not batch.more:
                         try:
                             async with asyncio.timeout_at(until):
@@ -133,7 +115,6 @@ class EventsExtension:
                             break
                     listener.news.clear()
                     batch = await reader.next(most, oldest=oldest)
-                    truncated = batch.truncated
                 if isinstance(listener.reason, NotAuthorized):
                     raise listener.reason
                 return self._answer(kind, batch)
@@ -159,7 +140,17 @@ class EventsExtension:
             )
         with self._catalogue.errors(ctx):
             async with self._reading(ctx, params, "events") as (kind, listener, reader):
-                sending = _Sending(ctx, request_id, self._core.policy.limits.write_deadline)
+                deadline = self._core.policy.limits.write_deadline
+
+                async def sending(method: str, params: Json) -> None:
+                    message = messages.stream_message(method, request_id, params)
+                    try:
+                        async with asyncio.timeout(deadline):
+                            await ctx.session.send_notification(message, related_request_id=request_id)
+                    except TimeoutError:
+                        text = f"This stream was cut off: its reader read nothing for {deadline:g} s."
+                        raise MCPError(types.INTERNAL_ERROR, text) from None
+
                 try:
                     await self._send(kind, listener, reader, sending, _oldest(params))
                 except NotAuthorized as error:
@@ -168,9 +159,7 @@ class EventsExtension:
                     await sending(event_wire.TERMINATED, {"error": self._catalogue.as_json(listener.reason)})
         return messages.stream_result(request_id)
 
-    async def _send(
-        self, kind: EventType, listener: Listener, reader: Reader, sending: "_Sending", oldest: float
-    ) -> None:
+    async def _send(self, kind: EventType, listener: Listener, reader: Reader, sending: Send, oldest: float) -> None:
         loop = asyncio.get_running_loop()
         is_active, beat = False, loop.time() + _HEARTBEAT_SECONDS
         while not listener.over:
@@ -198,24 +187,6 @@ class EventsExtension:
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(min(beat, retry or beat)):
                         await listener.news.wait()
-
-
-class _Sending:
-    """Sends the messages of one stream. A reader that does not read is cut off."""
-
-    def __init__(self, ctx: RequestContext, request_id: types.RequestId, deadline: float) -> None:
-        self._ctx = ctx
-        self._request_id = request_id
-        self._deadline = deadline
-
-    async def __call__(self, method: str, params: Json) -> None:
-        message = messages.stream_message(method, self._request_id, params)
-        try:
-            async with asyncio.timeout(self._deadline):
-                await self._ctx.session.send_notification(message, related_request_id=self._request_id)
-        except TimeoutError:
-            text = f"This stream was cut off: its reader read nothing for {self._deadline:g} s."
-            raise MCPError(types.INTERNAL_ERROR, text) from None
 
 
 def _oldest(params: messages.StreamParams) -> float:

@@ -33,24 +33,17 @@ class Grant:
     """A subscription as its subscriber asked for it. Times are in seconds since the epoch."""
 
     id: str
-    life: str
-    """Another one each time that a subscription with this id is made anew."""
-    owner: str
-    """The identity of the principal: see `principals.holder_of`."""
-    user: Json | None
-    """The token of the request without its text: permission is asked for with it."""
+    life: str  # Another one each time that a subscription with this id is made anew.
+    owner: str  # The identity of the principal: see `principals.holder_of`.
+    user: Json | None  # The token of the request without its text: permission is asked for with it.
     name: str
     arguments: Json
     url: str
-    secrets: tuple[tuple[str, float], ...]
-    """Sealed, each with the time at which it ends: the newest first."""
+    secrets: tuple[tuple[str, float], ...]  # Sealed, each with the time at which it ends: the newest first.
     expires: float
-    start: str
-    """The cursor behind which it began."""
-    oldest: float = 0.0
-    """The time before which events are too old for it."""
-    edition: int = 1
-    """One more with each refresh, and each request to deliver an event again."""
+    start: str  # The cursor behind which it began.
+    oldest: float = 0.0  # The time before which events are too old for it.
+    edition: int = 1  # One more with each refresh, and each request to deliver an event again.
     again: tuple[tuple[int, str, str], ...] = ()
     """The events to be delivered again: from which edition on, their ids, and their cursors."""
 
@@ -94,21 +87,15 @@ class Progress:
     delivered: int = 0
     last_at: float = 0.0
     failed_since: float = 0.0
-    error: str = ""
-    """The last failure, in a word of the draft."""
-    parked: int = 0
-    """The edition of the grant in which it was parked: it goes on with the next."""
+    error: str = ""  # The last failure, in a word of the draft.
+    parked: int = 0  # The edition of the grant in which it was parked: it goes on with the next.
     reason: str = ""
-    truncated: int = 0
-    """The edition of the grant in which events were gone before they could be delivered."""
-    redelivered: int = 0
-    """The edition of the last request to deliver again that was fulfilled."""
-    trying: str = ""
-    """The id of what was not received yet, with the tries so far and the time of the next."""
+    truncated: int = 0  # The edition of the grant in which events were gone before they could be delivered.
+    redelivered: int = 0  # The edition of the last request to deliver again that was fulfilled.
+    trying: str = ""  # The id of what was not received yet, with the tries so far and the time of the next.
     tries: int = 0
     next_try: float = 0.0
-    was_parked: str = ""
-    """The id of the event at which it was parked before."""
+    was_parked: str = ""  # The id of the event at which it was parked before.
     deliveries: list[Json] = field(default_factory=list[Any])
 
     def note(self, entry: Json) -> None:

@@ -12,15 +12,14 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from tidings.bus import Records
 from tidings.bus.streams import EventStream, StreamEvent, parse_cursor
-from tidings.changes import Change, Cursor, Feature, Filter, ResourceUpdated, change_key
+from tidings.changes import FEATURES, Change, Cursor, Filter, ResourceUpdated, change_key
 from tidings.errors import NotAuthorized, TidingsError
 from tidings.server.core import Core
-from tidings.server.events.messages import canonical
-from tidings.server.events.types import Event, EventType
+from tidings.server.events.messages import Event, EventType, canonical
 from tidings.server.subscriber import Collector, Frame
 
 _SCANNED: Final = 500  # Events that are read before the next look at who else waits.
@@ -35,8 +34,7 @@ class Batch:
     """Events in order, and the cursor after them. See `tidings.bus.streams.Page`."""
 
     events: Sequence[Event]
-    start: str
-    """The cursor before them, from which they can be read again."""
+    start: str  # The cursor before them, from which they can be read again.
     cursor: str
     truncated: bool
     more: bool
@@ -48,21 +46,11 @@ class Listener(Collector):
     __slots__ = ("news", "over", "permits", "reason")
 
     def __init__(
-        self,
-        core: Core,
-        permits: "Permits",
-        *,
-        client: str,
-        principal: str | None,
-        transport: str,
-        wanted: Filter | None,
-        news: asyncio.Event | None = None,
+        self, core: Core, permits: "Permits", wanted: Filter | None, news: asyncio.Event | None = None, **who: Any
     ) -> None:
-        features: list[Feature] = [] if wanted is None else [each for each in _FEATURES if getattr(wanted, each)]
+        features: list[Any] = [] if wanted is None else [each for each in FEATURES if getattr(wanted, each)]
         super().__init__(
-            client=client,
-            principal=principal,
-            transport=transport,
+            **who,
             features=features,
             subscriptions=() if wanted is None else wanted.subscriptions,
             limits=core.policy.limits,
@@ -86,9 +74,6 @@ class Listener(Collector):
         if not self.over:
             self.over, self.reason = True, reason
             self.news.set()
-
-
-_FEATURES: Final[Sequence[Feature]] = ("tools", "prompts", "resources")
 
 
 class Permits:
@@ -132,8 +117,6 @@ class Reader(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
-
 
 # Events of authors
 
@@ -152,7 +135,7 @@ class StreamSource:
     """The stream of one event type. While somebody reads, this process follows its end, and keeps the newest events."""
 
     def __init__(self, records: Records, kind: EventType) -> None:
-        self._stream = EventStream(records, f"events/{kind.name}", kind.retention)
+        self.stream = EventStream(records, f"events/{kind.name}", kind.retention)
         self._readers: set[EventReader] = set()
         self._recent: deque[tuple[Event, int]] = deque()
         self._size = 0
@@ -160,10 +143,6 @@ class StreamSource:
         self._end: str | None = None  # The cursor after the newest.
         self._turn = asyncio.Lock()
         self._due = False
-
-    async def append(self, payload: bytes) -> None:
-        """Stores an event. Raises `BusUnavailable`: it may be stored or not."""
-        await self._stream.append(payload)
 
     async def follow(self) -> None:
         """Reads what has come since, and tells the readers."""
@@ -180,8 +159,8 @@ class StreamSource:
 
     async def _read_on(self) -> bool:
         if self._end is None:
-            self._end = self._before = await self._stream.end()
-        page, before = await self._stream.read(self._end, _SCANNED), self._end
+            self._end = self._before = await self.stream.end()
+        page, before = await self.stream.read(self._end, _SCANNED), self._end
         if page.truncated:
             self._forget(page.cursor)
             for reader in self._readers:
@@ -209,7 +188,7 @@ class StreamSource:
             events = [event for event, _ in islice(self._recent, place, place + _SCANNED)]
             end = events[-1].cursor if events else cursor
             return Batch(events, cursor, end, truncated=False, more=place + len(events) < len(self._recent))
-        page = await self._stream.read(cursor, _SCANNED)
+        page = await self.stream.read(cursor, _SCANNED)
         start = page.cursor if page.truncated else cursor
         if page.truncated and page.events:
             epoch, number, _ = parse_cursor(page.events[0].cursor)
@@ -224,10 +203,6 @@ class StreamSource:
             return 0
         places = (place for place in range(len(self._recent), 0, -1) if self._recent[place - 1][0].cursor == cursor)
         return next(places, None)
-
-    async def end(self) -> str:
-        """Returns the cursor of whoever wants what comes from now on."""
-        return await self._stream.end()
 
     async def join(self, reader: "EventReader") -> None:
         self._readers.add(reader)
@@ -280,9 +255,6 @@ class EventReader:
             return Batch(found, start, cursor, truncated, more)
         finally:
             self._busy = False
-
-    def close(self) -> None:
-        self._source.leave(self)
 
 
 # Changes in the log
@@ -339,5 +311,3 @@ class ChangeReader:
         end = max(place, head) if head.epoch == place.epoch else place
         self.cursor = str(entries[:most][-1][0] if entries else end)
         return Batch(found, start, self.cursor, truncated, more=len(entries) > most)
-
-    def close(self) -> None: ...

@@ -79,8 +79,6 @@ class WebhookSubscriptions:
             await self._poster_.aclose()
             self._poster_ = None
 
-    # Posting
-
     @property
     def _poster(self) -> "Poster":
         if self._poster_ is None:
@@ -118,8 +116,6 @@ class WebhookSubscriptions:
                 data={"reason": reason},
             )
         await self._core.records.put(key, b"", seconds=_CHALLENGED_SECONDS)
-
-    # The methods
 
     def _owner(self, ctx: RequestContext) -> tuple[str, Json | None]:
         """Returns the identity of the sender, and its token without the text. Raises `NotAuthorized` without one."""

@@ -43,30 +43,22 @@ class TaskRecord:
 
     kind: Literal["wait", "call"]
     created: float
-    ends: float
-    """The time at which it is forgotten: its ttl is counted from `created`."""
+    ends: float  # The time at which it is forgotten: its ttl is counted from `created`.
     poll: float
     updated: float = 0.0
     status: Status = "working"
     message: str = ""
-    asked: Json = field(default_factory=dict[str, Any])
-    """The input requests that are not answered, by key."""
-    answers: Json = field(default_factory=dict[str, Any])
-    """The answers that its runner has not taken yet, by key."""
+    asked: Json = field(default_factory=dict[str, Any])  # The input requests that are not answered, by key.
+    answers: Json = field(default_factory=dict[str, Any])  # The answers that its runner has not taken yet, by key.
     result: Json | None = None
     error: Json | None = None
-    uris: tuple[str, ...] = ()
-    """The subscriptions of a wait."""
-    since: str = ""
-    """The cursor after which a wait looks for changes."""
+    uris: tuple[str, ...] = ()  # The subscriptions of a wait.
+    since: str = ""  # The cursor after which a wait looks for changes.
     texts: dict[str, str] = field(default_factory=dict[str, str])
     """The texts that its reader knows: the digest for each resource."""
-    own: bool = False
-    """Its caller's own changes end a wait, too."""
-    until: float = 0.0
-    """The time at which a wait completes although nothing has changed."""
-    runner: str = ""
-    """The process that runs a call."""
+    own: bool = False  # Its caller's own changes end a wait, too.
+    until: float = 0.0  # The time at which a wait completes although nothing has changed.
+    runner: str = ""  # The process that runs a call.
 
     @classmethod
     def parse(cls, value: bytes) -> Self:
