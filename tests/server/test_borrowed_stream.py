@@ -18,9 +18,10 @@ from starlette.responses import Response
 
 from tests.server.doubles import turns
 from tidings.errors import BusMismatch, LimitReached
-from tidings.server.borrowed_stream import SCOPE_KEY, WRAPPED_KEY, BorrowedStream, Borrowing, PassedRequests
+from tidings.server.borrowed_stream import SCOPE_KEY, WRAPPED_KEY, BorrowedStream
 from tidings.server.http_exchange import EXCHANGE_KEY, Message, Receive, Scope, Send
 from tidings.server.stop import BrokenOff
+from tidings.server.wrapper import Borrowing, PassedRequests
 
 pytestmark = pytest.mark.anyio
 

@@ -33,8 +33,8 @@ from tidings.errors import BusUnavailable
 from tidings.server import Limits, attach
 from tidings.server.adapters import McpServerAdapter
 from tidings.server.live import Live
-from tidings.server.session_gate import SessionGate
 from tidings.server.sessions import SharedSessions
+from tidings.server.wrapper import SessionGate
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,8 @@ written by the subscriber of its era: through the borrowed stream, or through th
     live.py             Live: one server's wiring and life, from its start until it is drained
     modern.py           the modern era: subscriptions/listen
     legacy.py           the legacy era: resources/subscribe
-    sessions.py         legacy sessions that all replicas share; session_gate.py: finding them for each request
+    wrapper.py          the ASGI wrappers: borrowing streams, and finding the session of each request
+    sessions.py         legacy sessions that all replicas share
     session_records.py  the shared part of these sessions, on the bus
     core.py             the part that both eras share: the log, the hub, joining, JSON-RPC errors
     notify.py           Notifier: publishes a change, with the time at its source

@@ -95,12 +95,6 @@ def refusal(error: TidingsError, request_id: RequestId | None = None) -> Refusal
     return partial(respond, status=status, body=body, kind=b"application/json", wait=wait)
 
 
-def large_answer(message: Message) -> re.Match[bytes] | None:
-    """Returns the JSON of an answer in an event that is too large, and its id, as two groups."""
-    body: bytes = message.get("body", b"")
-    return _ANSWER.match(body) if len(body) > LARGEST_EVENT else None
-
-
 def is_limited(scope: Scope) -> bool:
     """Returns whether a request comes from a client of the Python SDK, which accepts no event above 1 MiB."""
     return (header_of(scope, b"user-agent") or b"").startswith(b"python-httpx")
@@ -108,7 +102,8 @@ def is_limited(scope: Scope) -> bool:
 
 def bounded(message: Message, *, limited: bool) -> Message:
     """Returns a part of a stream: for a `limited` client, an error in the place of an answer that is too large."""
-    if not limited or (found := large_answer(message)) is None:
+    body: bytes = message.get("body", b"")
+    if not limited or len(body) <= LARGEST_EVENT or (found := _ANSWER.match(body)) is None:
         return message
     cure = "Ask for a part of it, or connect over streamable HTTP if this is SSE."
     why = (
@@ -234,13 +229,15 @@ class LegacyExchange(HttpExchange):
         elif self._start is not None:
             start, self._start = self._start, None
             if self.refusal is not None:
-                await self._refuse(
-                    self.refusal, cancels=self._is_handshake
-                )  # Otherwise the SDK would keep the session.
+                # Cancelled: otherwise the SDK would keep the session.
+                await self._refuse(self.refusal, cancels=self._is_handshake)
                 return
             if is_event_stream(start) and (answer := _ANSWER.match(message.get("body", b""))) is not None:
-                self.refused = True  # The SDK's event is not sent.
-                await self._send_json(start, answer[1])
+                self.refused = True  # Its event is not sent: the answer is, as a whole, in the place of a stream.
+                length = (b"content-length", b"%d" % len(answer[1]))
+                headers = [each for each in start["headers"] if each[0] not in (b"content-type", b"cache-control")]
+                await self._send({**start, "headers": [*headers, (b"content-type", b"application/json"), length]})
+                await self._send({"type": "http.response.body", "body": answer[1]})
                 return
             await self._send(start)
         await self._send(_retrying(bounded(message, limited=self._limited)))
@@ -249,13 +246,6 @@ class LegacyExchange(HttpExchange):
         if self._start is not None:
             start, self._start = self._start, None
             self._begun = asyncio.ensure_future(self._send(start))
-
-    async def _send_json(self, start: Message, body: bytes) -> None:
-        """Sends an answer as a whole, in the place of a stream of events that begins so."""
-        stays = [(name, value) for name, value in start["headers"] if name not in (b"content-type", b"cache-control")]
-        length = (b"content-length", b"%d" % len(body))
-        await self._send({**start, "headers": [*stays, (b"content-type", b"application/json"), length]})
-        await self._send({"type": "http.response.body", "body": body})
 
     async def _refuse(self, send_refusal: Refusal, *, cancels: bool) -> None:
         self.refused = True

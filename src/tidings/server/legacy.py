@@ -15,7 +15,7 @@ remembered, and takes memory, until the SDK ends it, and joins again, as above, 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary
 import anyio
 import mcp_types as types
 from mcp.server.connection import Connection
+from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
@@ -31,8 +32,8 @@ from tidings._kit.tasks import Background
 from tidings._kit.telemetry import measure
 from tidings.changes import FEATURES, Cursor, Filter
 from tidings.errors import LimitReached, NotAuthorized, TidingsError
-from tidings.server.adapters import connection_of
-from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream, Channel
+from tidings.server.adapters import connection_of, lighten, standalone_channel
+from tidings.server.borrowed_stream import COME_BACK, WRAPPED_KEY, BorrowedStream
 from tidings.server.budget import SDK_STREAM_BYTES, SESSION_BYTES, STREAM_BYTES, Place, subscription_bytes
 from tidings.server.core import Core, rpc_errors, scope_of, weight_of
 from tidings.server.hooks import TOLD
@@ -117,15 +118,10 @@ class LegacySession(Subscriber):
 
     async def permits(self, subscription: str) -> bool:
         """Returns whether the sender of the handshake may subscribe."""
-        if self._screen is None or await self._screen(subscription):
+        permitted = self._screen is None or await self._screen(subscription)
+        if permitted:
             self.permitted(subscription)
-            return True
-        return False
-
-    @property
-    def id_here(self) -> str:
-        """The id by which the SDK knows it in this process."""
-        return self.key if self.shared is None else self.shared.local_id
+        return permitted
 
     def add(self, subscription: str) -> None:
         self.place.grow(memory=self._bytes_of(subscription))
@@ -140,18 +136,11 @@ class LegacySession(Subscriber):
         copies = 1 if self.shared is None else 2  # The record has one.
         return copies * subscription_bytes([subscription])
 
-    def held_beside(self, subscription: str) -> int:
-        return len(self.subscriptions) - (subscription in self.subscriptions)
-
     def wait(self, seconds: float, park: Any) -> None:
         """Waits for a stream, and calls `park` if none comes within `seconds`."""
         self.close()
         self.stop_waiting()
         self._liveness = asyncio.get_running_loop().call_later(seconds, park, self)
-
-    def over(self, *_: object) -> None:
-        """Removes the session. The SDK calls this when the connection is over."""
-        self._register.remove(self)
 
     def gone(self) -> None:
         self.stop_waiting()
@@ -166,18 +155,10 @@ class LegacySession(Subscriber):
 class LegacyEra:
     """Serves `resources/subscribe`, and keeps the register of the sessions."""
 
-    def __init__(
-        self,
-        core: Core,
-        shared: SharedSessions | None = None,
-        *,
-        channel: Callable[[str], Channel | None] = lambda session_id: None,
-        lighten: Callable[[Connection], None] = lambda connection: None,
-    ) -> None:
+    def __init__(self, core: Core, server: Server[Any], shared: SharedSessions | None) -> None:
         self._core = core
+        self._server = server
         self._shared = shared
-        self._channel = channel
-        self._lighten = lighten
         self._sessions: dict[str, LegacySession] = {}
         # Open streams that are not written to, by the id of their session.
         self._spare: dict[str, tuple[BorrowedStream, ...]] = {}
@@ -185,14 +166,12 @@ class LegacyEra:
         self._handshakes: WeakValueDictionary[str, types.InitializeRequestParams] = WeakValueDictionary()
         self._background = Background()
 
-    # The handshake
-
     def admit(self, ctx: RequestContext) -> None:
         """Gives a session a place in the budget, at the first message of its handshake."""
         if (connection := connection_of(ctx)).has_standalone_channel:
             with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
                 self._place(ctx, connection).keep("handshake", weight_of(ctx))
-            self._lighten(connection)
+            lighten(self._server, connection)
 
     def _place(self, ctx: RequestContext, connection: Connection) -> Place:
         place: Place | None = connection.state.get(_PLACE_KEY)
@@ -249,20 +228,17 @@ class LegacyEra:
         connection = connection_of(ctx)
         if connection.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS or not connection.has_standalone_channel:
             return
-        self._share_equals(connection)
-        try:
-            self._register(ctx, connection)
-        except LimitReached as error:  # A notification has no answer.
-            logger.warning("%s does not receive changes: %s", client_name(ctx), error)
-
-    def _share_equals(self, connection: Connection) -> None:
-        """Lets sessions share what is equal and does not change, which saves memory: many clients are one program."""
+        # Sessions share what is equal and does not change, which saves memory: many clients are one program.
         if connection.initialized.is_set():
             self._initialized = connection.initialized = self._initialized or connection.initialized
         if (mine := connection.client_params) is not None:
             text = mine.model_dump_json()
             if len(text) <= _SMALL_HANDSHAKE and (one := self._handshakes.setdefault(text, mine)) == mine:
                 connection.client_params = one
+        try:
+            self._register(ctx, connection)
+        except LimitReached as error:  # A notification has no answer.
+            logger.warning("%s does not receive changes: %s", client_name(ctx), error)
 
     def _register(self, ctx: RequestContext, connection: Connection) -> LegacySession:
         shared: SharedSession | None = connection.state.get(SHARED_KEY)
@@ -286,7 +262,7 @@ class LegacyEra:
         if shared is not None:
             shared.follow = partial(self._follow, session)
         measure("tidings.sessions", +1)
-        connection.exit_stack.push(session.over)
+        connection.exit_stack.callback(self._remove, session)
         core.join(session)
         if not self._is_wrapped(ctx):
             if request is not None:
@@ -298,7 +274,7 @@ class LegacyEra:
             session.wait(core.policy.limits.liveness, self._park)
         return session
 
-    def remove(self, session: LegacySession) -> None:
+    def _remove(self, session: LegacySession) -> None:
         if self._sessions.pop(session.key, None) is not None:
             measure("tidings.sessions", -1)
         self._core.leave(session)
@@ -316,16 +292,14 @@ class LegacyEra:
             if self._shared is not None:
                 await self._shared.unsubscribed(shared, subscription)
 
-    # Requests
-
     async def subscribe(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Serves `resources/subscribe`. Subscribing again has no effect."""
         with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
-            session = self._session(ctx)
-            [subscription] = self._core.policy.check([params.uri], held=session.held_beside(params.uri))
+            session, check = self._session(ctx), self._core.policy.check
+            [subscription] = check([params.uri], held=len(session.subscriptions - {params.uri}))
             await self._core.unless_stopping(self._core.policy.require(ctx, subscription))
             if session.key in self._sessions:  # The connection may have ended while permission was asked.
-                self._core.policy.check([subscription], held=session.held_beside(subscription))
+                check([subscription], held=len(session.subscriptions - {subscription}))
                 if self._core.policy.asks:
                     session.place.keep("request", weight_of(ctx))  # It is asked with.
                 session.ask_with(self._core.policy.screen(ctx), subscription)
@@ -351,9 +325,8 @@ class LegacyEra:
             yield
             return
         is_new = subscription not in session.subscriptions
-        await self._shared.subscribed(
-            session.shared, subscription, lambda others: self._core.policy.check([subscription], held=others)
-        )
+        check = partial(self._core.policy.check, [subscription])
+        await self._shared.subscribed(session.shared, subscription, lambda others: check(held=others))
         try:
             yield
         except BaseException:
@@ -404,9 +377,8 @@ class LegacyEra:
             try:
                 await self._core.subscribe(session, subscription)
             except TidingsError as error:
-                logger.warning(
-                    "%s subscribed to %s, which is not watched here: %s", session.client, subscription, error
-                )
+                said = "%s subscribed to %s, which is not watched here: %s"
+                logger.warning(said, session.client, subscription, error)
 
     def _session(self, ctx: RequestContext) -> LegacySession:
         connection = connection_of(ctx)
@@ -417,8 +389,6 @@ class LegacyEra:
                 "Use a client of the 2026-07-28 protocol, or a server with sessions.",
             )
         return self._register(ctx, connection)
-
-    # Streams
 
     def admit_stream(self, session_id: str | None, stream: BorrowedStream, scope: Scope) -> None:
         """Gives a place to an event stream, which may begin a session. Raises `LimitReached`."""
@@ -446,7 +416,10 @@ class LegacyEra:
             session_id = stream.session_id = session.key  # One string object for all, which saves memory.
         if session is not None and session.stream is None:
             resumes = header_of(scope, b"last-event-id") is not None
-            channel = None if begins or resumes else self._channel(session.id_here)
+            deadline = self._core.policy.limits.write_deadline
+            is_plain = not (begins or resumes)
+            local_id = session.key if session.shared is None else session.shared.local_id
+            channel = standalone_channel(self._server, deadline, local_id) if is_plain else None
             self._begin(session, stream, is_held=channel is not None)
             if channel is not None:
                 stream.hold(channel)

@@ -29,8 +29,8 @@ from tidings.bus.streams import Retention
 from tidings.changes import FEATURES, ResourcesListChanged, ResourceUpdated
 from tidings.errors import TransportError
 from tidings.server import legacy
-from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds, lighten, standalone_channel
-from tidings.server.borrowed_stream import LOOK_SECONDS, BorrowedStream, Borrowing, PassedRequests, Register
+from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds
+from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting, Events, Waking
 from tidings.server.core import Core, invalid_params
@@ -43,7 +43,6 @@ from tidings.server.legacy import LegacyEra
 from tidings.server.modern import ModernEra, is_modern
 from tidings.server.notify import EVENTS, REVOKED, TASKS, Notifier
 from tidings.server.policy import RequestContext, SubscriptionPolicy
-from tidings.server.session_gate import SessionGate
 from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
@@ -52,6 +51,7 @@ from tidings.server.waking.changes import ChangesTool, Describe, HostChannel
 from tidings.server.waking.extension import WakingExtension
 from tidings.server.waking.hints import Shows, shown_resources
 from tidings.server.waking.running import TaskMode
+from tidings.server.wrapper import LOOK_SECONDS, Borrowing, PassedRequests, SessionGate
 
 logger = logging.getLogger(__name__)
 
@@ -89,8 +89,7 @@ class Live:
             if bus is None or records is None  # A bus of its own, or one without records: no other replica has it.
             else SharedSessions(bus, records, idle=policy.limits.session_idle, position=lambda: self._core.position)
         )
-        channel = partial(standalone_channel, self._server, policy.limits.write_deadline)
-        self._legacy = LegacyEra(self._core, self._sessions, channel=channel, lighten=partial(lighten, self._server))
+        self.legacy: LegacyEra = LegacyEra(self._core, self._server, self._sessions)
         self._waking_settings = waking
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
@@ -108,8 +107,8 @@ class Live:
         adapter.watch(self.notify.soon)
         server = self._server
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._modern.listen)
-        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._legacy.subscribe)
-        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._legacy.unsubscribe)
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self.legacy.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self.legacy.unsubscribe)
         server.middleware.append(self._middleware)
         server.middleware.insert(0, self._admit_session)
         theirs = server.lifespan
@@ -127,7 +126,7 @@ class Live:
     async def _admit_session(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         # Before all other middleware: the SDK keeps a session whose handshake was refused by any.
         if ctx.method == "initialize":
-            self._legacy.admit(ctx)
+            self.legacy.admit(ctx)
         return await call_next(ctx)
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
@@ -147,12 +146,12 @@ class Live:
             result = with_capability(result)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
-            self._legacy.advertise(ctx, answer)
-            await self._legacy.begin(ctx, answer)
+            self.legacy.advertise(ctx, answer)
+            await self.legacy.begin(ctx, answer)
         elif ctx.method == "logging/setLevel":
-            await self._legacy.set_level(ctx)
+            await self.legacy.set_level(ctx)
         elif ctx.method == "notifications/initialized":
-            self._legacy.initialized(ctx)
+            self.legacy.initialized(ctx)
         return result
 
     def _hear_notice(self, uri: str | None) -> None:
@@ -162,7 +161,7 @@ class Live:
             self._events.noticed(uri)
         if uri is not None and uri.startswith(REVOKED):
             principal = unquote(uri.removeprefix(REVOKED))
-            self._legacy.revoked(principal)
+            self.legacy.revoked(principal)
             self._core.revoked(principal)
         elif self._sessions is not None and (uri is None or not uri.startswith((TASKS, EVENTS))):
             self._sessions.noticed(uri)
@@ -260,11 +259,6 @@ class Live:
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
         """Allows subscriptions to what `owns` returns true for, a URI or prefix; `names` lists the templates."""
         self._core.policy.also_serves(owns, names)
-
-    @property
-    def legacy(self) -> Register:
-        """Returns the register of streams that belong to legacy sessions."""
-        return self._legacy
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
         """Returns `app`, which serves this server over HTTP, so that Tidings writes to its streams directly.
@@ -439,7 +433,7 @@ class Live:
             for stream in streams:
                 stream.drop()
 
-    # For the wrapper: see `borrowed_stream.Lender`
+    # For the wrapper: see `wrapper.Lender`
 
     def request_started(self) -> PassedRequests:
         self._signals.install(only_if_handled=True)

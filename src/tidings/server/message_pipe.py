@@ -52,14 +52,8 @@ class Outlet:
         self._closed = False
 
     def receive(self) -> Awaitable[Any]:
-        """Returns the next message, to be waited for.
-
-        Raises:
-            BusyResourceError: Another task waits for it.
-            ClosedResourceError: This end was closed.
-            EndOfStream: The other end was closed.
-        """
-        if self._is_awaited:
+        """Returns the next message, to be waited for. Raises as the stream of anyio's does."""
+        if self._receiving is not None and not self._receiving.done():
             raise BusyResourceError("receiving from")
         forget(self._last)
         self._last = None
@@ -72,10 +66,6 @@ class Outlet:
         self._receiving = asyncio.get_running_loop().create_future()
         return self._receiving
 
-    @property
-    def _is_awaited(self) -> bool:
-        return self._receiving is not None and not self._receiving.done()
-
     async def _take(self) -> Any:
         await checkpoint()
         while self._sending:
@@ -87,12 +77,7 @@ class Outlet:
         return await self.receive()
 
     async def send(self, message: Any) -> None:
-        """Sends a message for the other end.
-
-        Raises:
-            BrokenResourceError: This end was closed.
-            ClosedResourceError: The other end was closed.
-        """
+        """Sends a message for the other end. Raises as the stream of anyio's does."""
         await checkpoint()
         if self._ended:
             raise ClosedResourceError

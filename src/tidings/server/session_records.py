@@ -146,10 +146,7 @@ class SessionRecords:
     ) -> SessionRecord:
         """Applies `change` to a record, or to what is `known` of it if it was lost.
 
-        Raises:
-            BusUnavailable: It may have been written or not.
-            LimitReached: Others write it all the time.
-            SessionEnded: The session was ended; or it was lost, and nothing is known of it.
+        Raises `LimitReached` if others write it all the time, and `SessionEnded` if there is none.
         """
         for _ in range(_MOST_TRIES):
             found = await self._stored.get(_key(session_id))

@@ -3,7 +3,7 @@
 The handshake, the owner and the subscriptions of a session are a record on the bus: see `session_records.py`. A replica
 that is asked for a session which it does not hold *adopts* it: it replays the handshake into its own app with the
 headers of the request, so that all checks of the app apply, and gets a session of its own. From then on it translates
-between the two ids: see `session_gate.py`.
+between the two ids: see `wrapper.py`.
 
 The replica through which the event stream was opened last writes to it. When a subscription reaches another replica,
 that one writes the record and publishes a notice on the bus. Messages that belong to a call on another replica (answers
@@ -41,6 +41,7 @@ SHARED_KEY: Final = "tidings.session"  # In the state of a connection: its `Shar
 GATE_KEY: Final = "tidings.gate"  # In the scope of a request: the `Front` of its gate, and its scope there.
 ADOPTED_KEY: Final = "tidings.adopted"  # In the scope of a replica's own requests: the session that is adopted, if any.
 
+REFUSED: Final = (SessionEnded, LimitReached, TransportError)
 _OF_ONE_REQUEST: Final = {SESSION_ID, b"content-length", b"content-type", b"accept", b"last-event-id"}
 _ASK_SECONDS: Final = 30.0
 _ID: Final = re.compile(r"[!-~]{1,128}")
@@ -185,10 +186,8 @@ class SharedSessions:
                     session.used = False
                     try:
                         await self._edit(session)
-                    except (SessionEnded, LimitReached, TransportError):
+                    except REFUSED:
                         session.used = True  # The next time is soon enough.
-
-    # The life of a session
 
     async def begin(self, ctx: RequestContext, connection: Connection, server: list[Any]) -> SharedSession | None:
         """Begins a session at its handshake, or adopts one. Returns None if it cannot be shared.
@@ -265,10 +264,7 @@ class SharedSessions:
     async def find(self, session_id: str, front: Front, scope: Scope) -> SharedSession | None:
         """Returns the session with this id, adopted if need be; None if there is none that the sender may use.
 
-        Raises:
-            BusUnavailable: It cannot be looked up.
-            LimitReached: It cannot be adopted now.
-            SessionEnded: It was ended meanwhile.
+        Raises one of `REFUSED` if it cannot be looked up or adopted now, or was ended meanwhile.
         """
         session = self._held.get(session_id)
         may_exist = session_id not in self._unshared and _ID.fullmatch(session_id)
@@ -298,17 +294,11 @@ class SharedSessions:
             await front.ask(scope, _set_level(record.level), session_id=session.local_id)
         try:
             await self._edit(session, is_known=False)
-        except (
-            SessionEnded,
-            LimitReached,
-            TransportError,
-        ):  # The others would not tell this replica of letters, or of the end.
+        except REFUSED:  # The others would not tell this replica of letters, or of the end.
             self.forget(session)
             await front.ask(scope, method="DELETE", session_id=session.local_id)
             raise
         return session
-
-    # Records
 
     async def record_of(self, session_id: str) -> SessionRecord | None:
         """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
@@ -340,8 +330,6 @@ class SharedSessions:
 
     def _has_others(self, record: SessionRecord) -> bool:
         return any(replica != self._replica for replica in record.replicas)
-
-    # Subscriptions
 
     async def subscribed(self, session: SharedSession, subscription: str, check: Callable[[int], object]) -> None:
         """Adds a subscription to the record. `check` is called with the number of others, and may raise."""
@@ -378,8 +366,6 @@ class SharedSessions:
         await self._edit(session, take)
         async with session.turn:  # A notice may have come first, and brought a newer record.
             await session.follow(session.record, before not in ("", self._replica))
-
-    # Messages between replicas
 
     async def _notify(self, session_id: str) -> None:
         # One entry of the log for many sessions, so that they do not fill it.
@@ -433,13 +419,7 @@ class SharedSessions:
         await self._edit(session)
 
     async def send(self, session_id: str, message: bytes) -> None:
-        """Sends a message of a client to the other replicas that hold its session.
-
-        Raises:
-            BusUnavailable: It may not have been sent.
-            LimitReached, MessageTooLarge: It was not sent.
-            SessionEnded: There is nobody to send it to.
-        """
+        """Sends a message of a client to the other replicas that hold its session. Raises one of `REFUSED`."""
         letter = secrets.token_hex(8)
         if (session := self._held.get(session_id)) is not None:
             session.seen += (letter,)

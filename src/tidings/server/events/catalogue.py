@@ -100,12 +100,7 @@ class EventCatalogue:
         await self._background.finished()
 
     def declare(
-        self,
-        name: str,
-        *,
-        description: str | None,
-        arguments: type[BaseModel] | None,
-        retention: Retention | None,
+        self, name: str, *, description: str | None, arguments: type[BaseModel] | None, retention: Retention | None
     ) -> Callable[[ModelT], ModelT]:
         """See `Live.event`."""
 

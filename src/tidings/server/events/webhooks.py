@@ -246,11 +246,7 @@ def _refreshed(grant: Grant, there: Grant | None) -> Grant:
     until = time.time() + _ROTATION_SECONDS
     old = [(text, min(end, until)) for text, end in there.secrets[:1]]
     return replace(
-        there,
-        user=grant.user,
-        secrets=(*grant.secrets, *old),
-        expires=grant.expires,
-        edition=there.edition + 1,
+        there, user=grant.user, secrets=(*grant.secrets, *old), expires=grant.expires, edition=there.edition + 1
     )
 
 
