@@ -117,11 +117,9 @@ class BorrowedStream(HttpExchange):
         self._admit, self._on_start = admit, call
 
     def after_next_event(self, call: Callable[[bytes], None]) -> None:
-        """Calls `call` with the next event that the SDK writes, once it is written."""
         self._on_event = call
 
     async def send(self, message: Message) -> None:
-        """Sends a message of the SDK."""
         if self.ended or self.held:
             return
         starts = (
@@ -164,7 +162,6 @@ class BorrowedStream(HttpExchange):
         self._on_over += (call,)
 
     def over(self) -> None:
-        """Takes note that the response is over."""
         if self._ping is not None:
             self._ping.cancel()
         self.leave_place()

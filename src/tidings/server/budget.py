@@ -50,11 +50,9 @@ class Budget:
         return dict(zip(_NAMES, self._used, strict=True))
 
     def fill(self, client: str) -> float:
-        """Returns the part of the memory that a client may hold which it holds."""
         return self._held.get(client, (0, 0, 0))[2] / self._most[2]
 
     def check(self, client: str, amounts: Iterable[int]) -> None:
-        """Raises `LimitReached` if `client` may not have these `amounts` more."""
         held = self._held.get(client, (0, 0, 0))
         for index, amount in enumerate(amounts):
             if amount <= 0:

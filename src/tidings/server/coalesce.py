@@ -60,7 +60,6 @@ class Coalescer:
         return next(iter(self._held)).before if self._held else self._heard
 
     def hear(self, place: Cursor, change: Change) -> None:
-        """Delivers a change from the log now, or holds it back."""
         before, self._heard = self._heard, place
         window = self._windows.get(change)
         if window is None:
@@ -84,7 +83,6 @@ class Coalescer:
         window.ends = min(now + window.rule.window, window.held_since + window.rule.max_wait)
 
     def flush(self) -> None:
-        """Delivers everything that is held back, and closes all windows."""
         self._close_windows()
         for window in tuple(self._held):
             self._release(window)

@@ -149,11 +149,9 @@ class Core:
         self.hub.deliver_everything(cursor, self.cursor_text(cursor))
 
     def deliver_everything(self, subscriber: Subscriber) -> None:
-        """Notifies one subscriber that everything it asked for may have changed."""
         subscriber.deliver_everything(self.position, self.cursor_text(self.position))
 
     def flush(self) -> None:
-        """Delivers what is held back to be merged."""
         self._coalescer.flush()
 
     def _deliver(self, place: Cursor, change: Change) -> None:
@@ -284,7 +282,6 @@ class Core:
         return [(place, change) for place, change in entries if wanted(change) and not _is_notice(change)]
 
     def revoked(self, principal: str) -> None:
-        """Ends the streams of a principal whose rights have changed; '' for everybody's."""
         self.last_revoked = asyncio.get_running_loop().time()
         for subscriber in self.hub:
             if principal in ("", subscriber.principal):
@@ -324,7 +321,6 @@ class Core:
         return stopping().message if self.stopping else self.cut_off
 
     def check_bus(self) -> None:
-        """Raises `BusUnavailable` while this process is cut off from its bus."""
         if self.cut_off:
             raise self._unavailable()
 
@@ -334,7 +330,6 @@ class Core:
             raise errors.NotAuthorized(_RIGHTS_CHANGED)
 
     def join(self, subscriber: Subscriber) -> None:
-        """Registers `subscriber`: from now on it receives the changes it asked for."""
         self.hub.add(subscriber)
         measure("tidings.subscribers", +1)
         self._span_each("subscribe", subscriber, subscriber.subscriptions)

@@ -37,7 +37,6 @@ class Hooks:
         self._refused: set[str] = set()
 
     def add(self, event: HookEvent, text: str, hook: Hook) -> None:
-        """Calls `hook` on an event of the subscriptions that match the pattern `text`."""
         pattern = UriPattern(text)
         check_hook(event, pattern, hook)
         self._hooks[event].append((pattern, hook))

@@ -194,7 +194,6 @@ class LegacyExchange(HttpExchange):
         self.refused: bool = False
 
     def over(self) -> None:
-        """Forgets the connection."""
         if self._timer is not None:
             self._timer.cancel()
         self._receive, self._send, self._check, self._task = _disconnected, _dropped, None, None

@@ -40,7 +40,6 @@ class Hub:
         return subscriber in self._all
 
     def add(self, subscriber: Subscriber) -> None:
-        """Registers `subscriber` with all its features and subscriptions."""
         self._all[subscriber] = None
         for feature in subscriber.features:
             self._features[FEATURES[feature]][subscriber] = None
@@ -48,7 +47,6 @@ class Hub:
             self._join(subscriber, subscription)
 
     def remove(self, subscriber: Subscriber) -> bool:
-        """Removes `subscriber`. Returns False if it was not registered."""
         if subscriber not in self._all:
             return False
         del self._all[subscriber]
@@ -59,7 +57,6 @@ class Hub:
         return True
 
     def subscribe(self, subscriber: Subscriber, subscription: str) -> bool:
-        """Adds a subscription to a registered subscriber. Returns False if it had it already."""
         if subscription in subscriber.subscriptions:
             return False
         subscriber.add(subscription)
@@ -67,7 +64,6 @@ class Hub:
         return True
 
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> bool:
-        """Removes a subscription of a registered subscriber. Returns False if it did not have it."""
         if subscription not in subscriber.subscriptions:
             return False
         subscriber.discard(subscription)
@@ -114,7 +110,6 @@ class Hub:
             self._prefix_lengths.remove(length)
 
     def interested(self, change: Change) -> Collection[Subscriber]:
-        """Returns the subscribers that asked for `change`, each once."""
         if not isinstance(change, ResourceUpdated):
             return self._features[change]
         group = self._members(change.uri)

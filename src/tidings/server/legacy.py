@@ -117,7 +117,6 @@ class LegacySession(Subscriber):
         self.permitted(subscription)
 
     async def permits(self, subscription: str) -> bool:
-        """Returns whether the sender of the handshake may subscribe."""
         permitted = self._screen is None or await self._screen(subscription)
         if permitted:
             self.permitted(subscription)
@@ -137,7 +136,6 @@ class LegacySession(Subscriber):
         return copies * subscription_bytes([subscription])
 
     def wait(self, seconds: float, park: Any) -> None:
-        """Waits for a stream, and calls `park` if none comes within `seconds`."""
         self.close()
         self.stop_waiting()
         self._liveness = asyncio.get_running_loop().call_later(seconds, park, self)
@@ -190,7 +188,6 @@ class LegacyEra:
         return next((each.place for each in self._spare.get(session_id, ()) if each.place is not None), None)
 
     def sse_message_came(self, session_id: str, weight: int) -> None:
-        """Counts a message of the SSE transport, of which the SDK keeps some. Raises `LimitReached`."""
         session = self._sessions.get(session_id)
         place = self._place_of_stream(session_id) if session is None else session.place
         if place is not None:
@@ -289,8 +286,7 @@ class LegacyEra:
 
     async def _forget_subscription(self, shared: SharedSession, subscription: str) -> None:
         with suppress(TidingsError, SessionEnded):
-            if self._shared is not None:
-                await self._shared.unsubscribed(shared, subscription)
+            await shared.front.sessions.unsubscribed(shared, subscription)
 
     async def subscribe(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
         """Serves `resources/subscribe`. Subscribing again has no effect."""
@@ -313,34 +309,33 @@ class LegacyEra:
         with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
             [subscription] = self._core.policy.check([params.uri])
             session = self._session(ctx)
-            if self._shared is not None and session.shared is not None:
-                await self._shared.unsubscribed(session.shared, subscription)
+            if session.shared is not None:
+                await session.shared.front.sessions.unsubscribed(session.shared, subscription)
             self._core.unsubscribe(session, subscription)
         return types.EmptyResult()
 
     @asynccontextmanager
     async def _recorded(self, session: LegacySession, subscription: str) -> AsyncGenerator[None]:
         """Adds a subscription to the record of a shared session, and removes it again if it is refused."""
-        if self._shared is None or session.shared is None:
+        if (shared := session.shared) is None:
             yield
             return
         is_new = subscription not in session.subscriptions
         check = partial(self._core.policy.check, [subscription])
-        await self._shared.subscribed(session.shared, subscription, lambda others: check(held=others))
+        await shared.front.sessions.subscribed(shared, subscription, lambda others: check(held=others))
         try:
             yield
         except BaseException:
             if is_new:
                 with anyio.CancelScope(shield=True):
-                    await self._forget_subscription(session.shared, subscription)
+                    await self._forget_subscription(shared, subscription)
             raise
 
     async def set_level(self, ctx: RequestContext) -> None:
-        """Notes the level of log messages for a shared session."""
         shared: SharedSession | None = connection_of(ctx).state.get(SHARED_KEY)
         passed_on = ctx.request is not None and ADOPTED_KEY in ctx.request.scope  # By a replica that has noted it.
-        if self._shared is not None and shared is not None and not passed_on:
-            await self._shared.set_level(shared, (ctx.params or {}).get("level", ""))
+        if shared is not None and not passed_on:
+            await shared.front.sessions.set_level(shared, (ctx.params or {}).get("level", ""))
 
     async def _follow(self, session: LegacySession, record: SessionRecord, missed: bool) -> None:
         """Makes a session equal to its record, which other replicas may have written. See `sessions.Follow`."""

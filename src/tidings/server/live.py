@@ -253,7 +253,6 @@ class Live:
             self._core.deliver_here(change)
 
     def changes_tool(self, wanted: Callable[[str], bool], describe: Describe) -> Callable[..., Any]:
-        """Returns the tool `changes`, for the `wanted` URIs."""
         return ChangesTool(self._core, lambda: self._started, wanted, describe).changes
 
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
@@ -270,7 +269,6 @@ class Live:
         return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
 
     async def run_stdio_async(self) -> None:
-        """Serves over standard input and output until the input ends or the process is asked to stop."""
         await serve_stdio(self._server, self.aclose)
 
     async def run_channel_async(

@@ -77,7 +77,6 @@ class Outlet:
         return await self.receive()
 
     async def send(self, message: Any) -> None:
-        """Sends a message for the other end. Raises as the stream of anyio's does."""
         await checkpoint()
         if self._ended:
             raise ClosedResourceError
@@ -113,7 +112,6 @@ class Outlet:
             self._ends = None
 
     def end(self) -> None:
-        """Closes the other end."""
         if not self._ended:
             self._ended = True
             self._close(0, ClosedResourceError(), EndOfStream())
@@ -144,7 +142,6 @@ class Inlet:
         self._outlet = outlet
 
     def send(self, message: Any) -> Awaitable[None]:
-        """Sends a message, once this is waited for. See `Outlet.send`."""
         return self._outlet.send(message)
 
     def close(self) -> None:

@@ -105,7 +105,6 @@ class Times:
             self._origins[change] = ""
 
     def comes(self, change: Change, before: str) -> None:
-        """Notes the text before a change that is on its way."""
         _bound(self._before, _MOST_TEXTS)
         self._before.setdefault(change, before)
 
@@ -118,7 +117,6 @@ class Times:
         return self._before.pop(change, None) if self._before else None
 
     def publishing(self, change: Change) -> None:
-        """Notes that `change` is given to the bus now."""
         meta = self._published.get(change)
         if meta is None:
             _bound(self._published)
@@ -184,7 +182,6 @@ class Notifier:
         await self.publish(change, changed_at=changed_at, before=before)
 
     def comes(self, uri: str, *, before: str) -> None:
-        """Notes the text that a resource had before a change that another process on the bus has published."""
         self._times.comes(ResourceUpdated(uri), before)
 
     async def tools_changed(self) -> None:

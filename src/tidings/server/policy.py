@@ -57,7 +57,6 @@ class SubscriptionPolicy:
 
     @property
     def asks(self) -> bool:
-        """Permission is asked for each subscription."""
         return self._authorize is not None
 
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
@@ -82,7 +81,6 @@ class SubscriptionPolicy:
         return ResourceNotFound(said, data={"uri": missing[0], "uris": list(missing)})
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
-        """Returns the subscriptions that name nothing that is served."""
         missing = set(self._missing(subscriptions))
         return [
             text

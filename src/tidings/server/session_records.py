@@ -121,7 +121,6 @@ class SessionRecords:
         return True
 
     async def get(self, session_id: str) -> SessionRecord | None:
-        """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
         found = await self._stored.get(_key(session_id))
         return SessionRecord.decode(found.value) if found and found.value != _ENDED else None
 
@@ -171,13 +170,11 @@ class SessionRecords:
             await self._stored.delete(_key(session_id))
 
     async def put_letter(self, letter: str, message: bytes) -> None:
-        """Stores a message for other replicas. Raises `MessageTooLarge`."""
         if len(message) > MOST_LETTER_BYTES:
             raise MessageTooLarge(f"This message is for another replica, which gets at most {MOST_LETTER_BYTES} bytes.")
         await self._stored.put(f"letter/{letter}", message, seconds=_LETTER_SECONDS)
 
     async def letter(self, letter: str) -> bytes | None:
-        """Returns a message of another replica; None if it has expired."""
         found = await self._stored.get(f"letter/{letter}")
         return found and found.value
 

@@ -143,7 +143,6 @@ class SharedSession:
         return first
 
     def asked(self, question: object) -> bool:
-        """Returns whether this replica has asked its client the question with this id."""
         return isinstance(question, int) and 0 < question - self.first_question <= _QUESTIONS
 
 
@@ -164,11 +163,9 @@ class SharedSessions:
         self._adoptions: SingleFlight[SharedSession | None] = SingleFlight()
 
     def start(self) -> None:
-        """Begins to keep the records of sessions that are in use from expiring."""
         self._keeper = asyncio.get_running_loop().create_task(self._keep())
 
     async def aclose(self) -> None:
-        """Leaves the sessions to the other replicas."""
         for session in tuple(self._held.values()):
             self.forget(session)
         if self._keeper is not None:
@@ -301,7 +298,6 @@ class SharedSessions:
         return session
 
     async def record_of(self, session_id: str) -> SessionRecord | None:
-        """Returns the record of a session, if there is one. Raises `BusUnavailable`."""
         return await self._records.get(session_id)
 
     async def _create(self, session_id: str, record: SessionRecord) -> bool:
@@ -347,7 +343,6 @@ class SharedSessions:
         await self._tell_writer(record, session.id)
 
     async def unsubscribed(self, session: SharedSession, subscription: str) -> None:
-        """Removes a subscription from the record."""
         record = await self._edit(session, lambda record: record.subscriptions.pop(subscription, None))
         await self._tell_writer(record, session.id)
 
@@ -456,7 +451,6 @@ class SharedSessions:
                 await self.send(session.id, body)
 
     async def set_level(self, session: SharedSession, level: str) -> None:
-        """Notes the level of `logging/setLevel`, and sets it on the other replicas."""
         if session.record.level != level:
 
             def change(record: SessionRecord) -> None:

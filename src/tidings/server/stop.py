@@ -57,7 +57,6 @@ class BrokenOff:
         self._tasks: set[asyncio.Future[Any]] = set()
 
     def add(self, tasks: Iterable[asyncio.Future[Any]]) -> None:
-        """Lets the event loop end without `tasks`."""
         self._tasks.update(tasks)
         leave_tasks(self._tasks)
 

@@ -194,7 +194,6 @@ class Subscriber(ABC):
         """Returns `frame` as bytes for a borrowed stream."""
 
     def _encode_chunk(self, frame: Frame) -> bytes:
-        """Returns the same as one chunk of an HTTP response."""
         return as_chunk(self._encode(frame))
 
     @abstractmethod
@@ -214,11 +213,9 @@ class Subscriber(ABC):
         """Lets the subscriber know that it may no longer hear of something that it subscribed to."""
 
     def add(self, subscription: str) -> None:
-        """Adds a subscription. May raise `LimitReached`."""
         self.subscriptions.add(subscription)
 
     def discard(self, subscription: str) -> None:
-        """Removes a subscription, if it is there."""
         self.subscriptions.discard(subscription)
 
     def expire_at(self, time_: float | None) -> None:
@@ -235,14 +232,12 @@ class Subscriber(ABC):
             self.end(NotAuthorized("The token of this stream has expired. Sign in again, and listen again."))
 
     def permitted(self, uri: str, answer: bool = True) -> None:
-        """Notes that `authorize` has just permitted this, or not."""
         if self._screen is not None:
             if len(self._screened) >= self._limits.backlog:
                 self._screened.clear()
             self._screened[uri] = (answer, time.monotonic() + self._limits.permission)
 
     def forget_permissions(self) -> None:
-        """Lets `authorize` be asked anew."""
         self._sure_until = 0.0
         if self._screen is not None:
             self._screened.clear()
@@ -277,7 +272,6 @@ class Subscriber(ABC):
         )
 
     def deliver(self, frame: Frame) -> None:
-        """Writes `frame`, or keeps it until it can be written."""
         if not self._open or self._writing is not None:
             self._collect(frame)
         elif self.stream is None or self._screen is not None:
@@ -310,7 +304,6 @@ class Subscriber(ABC):
             self._collect(frame)
 
     def open(self) -> None:
-        """Begins to write to the stream."""
         if not self._gone:
             self._open = True
             self._flush()
@@ -326,7 +319,6 @@ class Subscriber(ABC):
 
     @property
     def busy(self) -> bool:
-        """Something waits to be written, or is being written."""
         return self._open and not self._gone and (bool(self._pending) or self._writing is not None)
 
     @property
@@ -335,7 +327,6 @@ class Subscriber(ABC):
         return self._writing
 
     async def drain(self) -> None:
-        """Waits until everything is written, or the subscriber is gone."""
         while self.busy:
             if self._idle is None:
                 self._idle = asyncio.Event()

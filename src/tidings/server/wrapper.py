@@ -168,7 +168,6 @@ class Borrowing:
             await self._lender.request_started().serve(app, scope, receive, send)
 
     async def _answer(self, weight: int, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a message of the legacy era."""
         named, over_sse = header_of(scope, SESSION_ID), SSE_QUERY.search(scope.get("query_string", b""))
 
         def check(weight: int) -> None:
@@ -298,7 +297,6 @@ def _session_of(scope: Scope, start: Message) -> str | None:
 
 
 def _why_not(error: Exception) -> str:
-    """Returns the reason why the server does not start. Errors with a name explain themselves."""
     if isinstance(error, TidingsError | OSError):
         return f"The live server cannot start: {error}"
     return "The live server cannot start:\n" + "".join(traceback.format_exception(error))
@@ -446,7 +444,6 @@ def _sign_in(scope: Scope, inner: Scope) -> None:
 
 
 def _renamed(headers: Iterable[tuple[bytes, bytes]], session_id: str) -> list[tuple[bytes, bytes]]:
-    """Returns headers that name this session, if they named another."""
     return [(name, session_id.encode() if name == SESSION_ID else value) for name, value in headers]
 
 

@@ -79,7 +79,6 @@ class EventCatalogue:
         self._background = Background()
 
     def start(self) -> None:
-        """Begins to serve. The bus has been entered, and forgets its listeners when it is left."""
         self._times = HeardTimes()
         self.core.bus.subscribe(self._times.heard)
 
@@ -95,14 +94,12 @@ class EventCatalogue:
                 self._background.start(follow(source))
 
     async def aclose(self) -> None:
-        """Stops reading."""
         self._background.cancel()
         await self._background.finished()
 
     def declare(
         self, name: str, *, description: str | None, arguments: type[BaseModel] | None, retention: Retention | None
     ) -> Callable[[ModelT], ModelT]:
-        """See `Live.event`."""
 
         def declared(payload: ModelT) -> ModelT:
             given: Any = payload
@@ -128,7 +125,6 @@ class EventCatalogue:
         happened_at: float | None = None,
         about: str | None = None,
     ) -> str:
-        """See `Notifier.event`."""
         kind = self._declared.get(name)
         if kind is None:
             hint = did_you_mean(name, self._declared) or there_are(self._declared)
@@ -156,14 +152,12 @@ class EventCatalogue:
         return {kind.name: kind for kind in kinds} | self._declared
 
     async def visible(self, ctx: RequestContext) -> dict[str, EventType]:
-        """Returns the types that the sender of a request may know of."""
         allows = self.core.policy.allows
         return {
             name: kind for name, kind in self._types().items() if kind.change is not None or await allows(ctx, kind.uri)
         }
 
     async def select(self, ctx: RequestContext, name: str, arguments: Json) -> Selection:
-        """Returns what a request selects. Raises `MCPError` or a named error."""
         kinds, policy = await self.visible(ctx), self.core.policy
         if (kind := kinds.get(name)) is None:
             hint = did_you_mean(name, kinds) or there_are(kinds)
@@ -203,7 +197,6 @@ class EventCatalogue:
 
     @asynccontextmanager
     async def reading(self, selection: Selection, listener: Listener, cursor: str | None) -> AsyncGenerator[Reader]:
-        """Yields a reader behind `cursor`, or behind everything there is."""
         core, kind = self.core, selection.kind
         if selection.filter is not None:
             await core.watched(selection.filter.subscriptions)
@@ -224,7 +217,6 @@ class EventCatalogue:
 
     @contextmanager
     def errors(self, ctx: RequestContext) -> Generator[None]:
-        """Turns refusals and named errors into those of the extension."""
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
             try:
                 yield
@@ -234,6 +226,5 @@ class EventCatalogue:
                 raise named from error
 
     def as_json(self, error: TidingsError) -> Json:
-        """Returns an error as the messages of a stream have it."""
         named = event_error(error, self._settings.error_codes)
         return (named or rpc_error(error, not_found=types.INVALID_PARAMS)).error.model_dump(exclude_none=True)

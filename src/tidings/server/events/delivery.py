@@ -94,7 +94,6 @@ class Delivery:
         self._unsaved = False
 
     def renew(self, grant: Grant) -> None:
-        """Hears that the grant was changed."""
         self.grant = grant
         self._news.set()
 

@@ -53,18 +53,15 @@ class EventsExtension:
         server.add_request_handler(event_wire.REDELIVER, messages.RedeliverParams, hooks.redeliver)
 
     def start(self) -> None:
-        """Begins to serve. The bus has been entered."""
         self._catalogue.start()
         self._webhooks.start()
 
     def noticed(self, uri: str | None) -> None:
-        """Hears a notice of the log; None if the log was lost."""
         if uri is None or uri.startswith(EVENTS + NOTICE):
             self._webhooks.noticed(None if uri is None else uri.removeprefix(EVENTS + NOTICE))
         self._catalogue.noticed(uri)
 
     async def aclose(self) -> None:
-        """Stops delivering and reading."""
         await self._webhooks.aclose()
         await self._catalogue.aclose()
 

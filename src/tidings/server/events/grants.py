@@ -64,7 +64,6 @@ class Grant:
 
     @property
     def mark(self) -> str:
-        """Changes with every change of the grant."""
         return f"{self.life}.{self.edition}"
 
     @property
@@ -99,7 +98,6 @@ class Progress:
     deliveries: list[Json] = field(default_factory=list[Any])
 
     def note(self, entry: Json) -> None:
-        """Keeps what became of a delivery, in place of what was known of it."""
         others = [each for each in self.deliveries if each["eventId"] != entry["eventId"]]
         if len(others) >= _MOST_KEPT:
             del others[next((n for n, each in enumerate(others) if each["state"] != "parked"), 0)]
@@ -164,7 +162,6 @@ class GrantStore:
         return await self._replace(f"webhook/{grant_id}", edited, lambda grant: max(grant.seconds_left, 0.001))
 
     async def remove(self, grant_id: str, owner: str) -> bool:
-        """Removes a grant. Returns False if there was none."""
         if grant_id not in (await self.listed(part_of(owner))):
             return False
         await self._list(owner, lambda listed: {name: each for name, each in listed.items() if name != grant_id})
@@ -173,12 +170,10 @@ class GrantStore:
         return True
 
     async def listed(self, part: int) -> dict[str, Listed]:
-        """Returns what is listed in a part and has not expired."""
         found = await self.records.get(f"webhooks/{part}")
         return {} if found is None else _alive(found.value)
 
     async def owned(self, owner: str) -> list[Grant]:
-        """Returns the grants of a principal."""
         listed = await self.listed(part_of(owner))
         grants = [await self.get(each) for each, entry in listed.items() if entry.owner == _digest(owner)]
         return [grant for grant in grants if grant is not None]

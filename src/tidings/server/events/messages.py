@@ -254,7 +254,6 @@ class EventType:
         }
 
     def checked(self, arguments: Json) -> BaseModel:
-        """Returns the arguments of a subscriber. Raises `MCPError`."""
         fields = self.arguments.model_fields
         known = [each.alias or name for name, each in fields.items()]
         unknown = [name for name in arguments if name not in known]
@@ -267,7 +266,6 @@ class EventType:
             raise invalid(f"Invalid arguments for the event {self.name!r}: {problems(error)}") from None
 
     def dumped(self, payload: BaseModel | Mapping[str, Any]) -> Json:
-        """Returns a payload as JSON. Raises `ValueError` if it is not one of this type."""
         given = payload.model_dump(by_alias=True) if isinstance(payload, BaseModel) else payload
         try:
             return self.payload.model_validate(given).model_dump(mode="json", by_alias=True)

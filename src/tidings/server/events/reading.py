@@ -85,7 +85,6 @@ class Permits:
         self._known: dict[str, tuple[bool, float]] = {}
 
     async def __call__(self, uri: str) -> bool:
-        """Returns whether the reader may hear of `uri`."""
         if self._ask is None:
             return True
         answer, until = self._known.get(uri, (False, 0.0))

@@ -65,13 +65,11 @@ class WebhookSubscriptions:
             self._background.start(part.run())
 
     def noticed(self, part: str | None) -> None:
-        """Hears that a part has changed; None if any may have."""
         for each in self._parts:
             if part is None or part == str(each.number):
                 each.news.set()
 
     async def aclose(self) -> None:
-        """Ends the deliveries, and leaves the leases to other replicas."""
         self._background.cancel()
         await self._background.finished()
         self._parts = []
@@ -240,7 +238,6 @@ class WebhookSubscriptions:
 
 
 def _refreshed(grant: Grant, there: Grant | None) -> Grant:
-    """Returns a grant, or what becomes of the one that is there already."""
     if there is None:
         return grant
     until = time.time() + _ROTATION_SECONDS

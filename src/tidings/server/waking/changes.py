@@ -117,7 +117,6 @@ class ChangesTool:
         return self.started()
 
     async def _permitted(self, ctx: RequestContext, entries: Sequence[Entry]) -> list[str]:
-        """Returns the resources that changed and that the sender of a request may hear of, the newest first."""
         uris = [change.uri for _, change in reversed(entries) if isinstance(change, ResourceUpdated)]
         uris = [uri for uri in uris if not uri.startswith(NOTICE) and self.wanted(uri)]
         if self.core.policy.asks:
@@ -149,7 +148,6 @@ def described_lines(items: Sequence[ChangedItem]) -> list[str]:
 
 
 def _told(data: ChangesResult) -> str:
-    """Returns the same as text."""
     lines = described_lines(data["changed"])
     if "more" in data:
         lines.append(f"- and {data['more']} more")
@@ -189,7 +187,6 @@ class HostChannel:
         self._spoken_to = asyncio.Event()
 
     async def middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """Declares the capability in both eras."""
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             capabilities: dict[str, Any] = result.get("capabilities") or {}
@@ -200,7 +197,6 @@ class HostChannel:
         return result
 
     async def run(self, send: Callable[[SessionMessage], Awaitable[None]]) -> None:
-        """Sends messages until it is cancelled."""
         await self._spoken_to.wait()
         if self._ready is not None:
             await self._ready()

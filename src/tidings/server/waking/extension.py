@@ -65,7 +65,6 @@ class TaskFeed:
         self._worker = asyncio.get_running_loop().create_task(self._work())
 
     def close(self) -> None:
-        """Ends it."""
         self._worker.cancel()
         for key in tuple(self._left):
             self._leave(key)
@@ -151,24 +150,20 @@ class WakingExtension:
         server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
 
     def start(self) -> None:
-        """Begins to serve. The bus has been entered, and forgets its listeners when it is left."""
         if self._hints is not None:
             self._core.bus.subscribe(self._hints.heard)
 
     def noticed(self, uri: str | None) -> None:
-        """Hears a notice of the log; None if the log was lost."""
         if uri is None or uri.startswith(REVOKED):
             self.looks.forget()
         if uri is None or uri.startswith(TASKS):
             self._store.noticed(None if uri is None else uri.removeprefix(TASKS))
 
     def begin_stop(self) -> None:
-        """Answers the calls that wait."""
         self._waits.begin_stop()
         self.running.begin_stop()
 
     async def aclose(self) -> None:
-        """Lets go of all tasks. Waits that are pending stay so on the bus."""
         await self._waits.aclose()
         await self.running.aclose()
 

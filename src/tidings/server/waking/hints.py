@@ -65,7 +65,6 @@ class Hints:
         return _with_hint(result, changed, links=(ctx.protocol_version or "") >= _LINKS_SINCE)
 
     def wrote(self, ctx: RequestContext, uris: Iterable[str]) -> None:
-        """Notes what a client has changed itself."""
         if (client := self._clients.get(_key_of(ctx))) is not None:
             for uri in uris:
                 if uri in client.changed:
@@ -87,7 +86,6 @@ class Hints:
                     client.changed[change.uri] = None
 
     def read(self, key: str, uris: Iterable[str]) -> None:
-        """Notes that a client has read resources."""
         for uri in uris:
             client = self._clients.setdefault(key, _Client())
             self._clients.move_to_end(key)

@@ -79,11 +79,9 @@ class QuickLooks:
         self._answers: OrderedDict[bytes, _Answer] = OrderedDict()  # By the id of the task.
 
     def forget(self) -> None:
-        """Lets every look go the whole way again."""
         self._answers.clear()
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Returns `app` with quick looks in front of it."""
 
         async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http" and _METHOD in scope["headers"] and _is_plain(scope):

@@ -87,7 +87,6 @@ class RunnerLease:
         self._seen: dict[str, tuple[float, bool]] = {}
 
     async def renew(self) -> None:
-        """Holds the lease for some time more. Raises `BusUnavailable`."""
         self.name = self.name or secrets.token_hex(8)
         now = time.monotonic()
         if now - self._renewed >= LOOK_SECONDS / 2:
@@ -95,7 +94,6 @@ class RunnerLease:
             self._renewed = now
 
     async def is_held(self, name: str) -> bool:
-        """Returns whether the process of this name is alive, as far as is known."""
         now = time.monotonic()
         looked, alive = self._seen.get(name, (0.0, True))
         if now - looked < LOOK_SECONDS and looked:
@@ -108,7 +106,6 @@ class RunnerLease:
         return alive
 
     async def leave(self) -> None:
-        """Ends the lease."""
         name, self.name, self._renewed = self.name, "", 0.0
         if name:
             with suppress(TransportError):
@@ -166,7 +163,6 @@ class RunningTasks:
         return {"resultType": "task", **record.summary(task_id)}
 
     def _over(self, run: "TaskRun", name: str, task: asyncio.Task[None]) -> None:
-        """Takes note that nothing of a tool runs any more."""
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("The task of the tool %s could not be served.", name, exc_info=error)
         self._runs.pop(run.key, None)
@@ -196,7 +192,6 @@ class RunningTasks:
                 await self._lease.renew()
 
     def runs(self, key: str) -> bool:
-        """Returns whether the tool of a task runs on this process."""
         return key in self._runs
 
     async def checked(self, key: str, record: TaskRecord) -> TaskRecord:
@@ -230,7 +225,6 @@ class RunningTasks:
         self._core.broken_off.add(self._tasks())
 
     async def aclose(self) -> None:
-        """Leaves the bus, and forgets who has how much there."""
         for place in tuple(self._kept):
             self._forget(place)
         if self._renewing is not None:

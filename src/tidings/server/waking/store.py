@@ -76,7 +76,6 @@ class TaskRecord:
 
     @property
     def seconds_left(self) -> float:
-        """Until it is forgotten."""
         return self.ends - time.time()
 
     # Each of these returns the record after something has happened.
@@ -109,7 +108,6 @@ class TaskRecord:
         return self._now(status=status, asked=asked, answers={**self.answers, **given})
 
     def kept_for(self, seconds: float) -> Self:
-        """It is forgotten in `seconds`, if it would not be sooner."""
         return replace(self, ends=min(self.ends, time.time() + seconds))
 
     def _now(self, **changes: Any) -> Self:
@@ -130,7 +128,6 @@ class TaskRecord:
         }
 
     def details(self, task_id: str) -> Json:
-        """Returns the answer to `tasks/get`."""
         more = {"input_required": ("inputRequests", self.asked), "completed": ("result", self.result)}
         more["failed"] = "error", self.error
         return {**self.summary(task_id), **dict([more[self.status]] if self.status in more else [])}
@@ -254,7 +251,6 @@ class TaskStore:
                 self.told(key)
 
     def told(self, key: str) -> None:
-        """Hears that this process has something new to say of a task."""
         for changed in self._watched.get(_start(key), {}).get(key, ()):
             changed(key)
 

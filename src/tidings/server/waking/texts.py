@@ -118,7 +118,6 @@ class ResourceReader:
         return f". {harmless(text.why)}" if text.gone else f".{question([uri], show=str)}"
 
     async def absent(self, ctx: RequestContext, uris: Sequence[str], texts: Mapping[str, Text]) -> str:
-        """Returns which of `uris` do not exist, and the closest that do, as the sender reads and lists them."""
         said = list[str]()
         gone = [uri for uri in uris if uri.endswith("*") or (uri in texts and texts[uri].gone)][:_MOST_ABSENT]
         listed = await self._listed(ctx) if gone else []
@@ -137,7 +136,6 @@ class ResourceReader:
 
 
 def _own_part(uri: str) -> str:
-    """Returns the part of a URI in which it differs from others of its kind."""
     rest = uri.rpartition("://")[2]
     return (rest.partition("/")[2] or rest).casefold()
 
@@ -191,7 +189,6 @@ class KnownTexts:
         return True
 
     async def find(self, digest: str | None) -> str | None:
-        """Returns a text that was stored."""
         if digest is None or digest == _NOTHING:
             return digest
         with suppress(TransportError, zlib.error, UnicodeDecodeError):
@@ -226,12 +223,10 @@ class KnownTexts:
     # What a caller has written
 
     async def wrote(self, origin: str, uri: str, digest: str) -> None:
-        """Notes what a resource was like after its caller's own change."""
         with suppress(TransportError):
             await self._records.put(_own(origin, uri), digest.encode(), seconds=3600.0)
 
     async def wrote_this(self, origin: str, uri: str, digest: str) -> bool:
-        """Returns whether a resource is as the caller's own change left it."""
         with suppress(TransportError):
             found = await self._records.get(_own(origin, uri))
             return found is not None and bool(digest) and found.value == digest.encode()

@@ -76,7 +76,6 @@ class Gathering(Collector):
         self.lost = False  # It is not known what has changed.
 
     def take(self) -> list[str]:
-        """Returns what was gathered, and begins anew."""
         changed, self.changed = self.changed, {}
         self.before, self.is_ready, self.lost, self._end_of_quiet = {}, False, False, 0.0
         return list(changed)
@@ -501,7 +500,6 @@ class Waits:
             wait.end()
 
     async def aclose(self) -> None:
-        """Lets go of everything."""
         self._background.cancel()
         await self._background.finished()
         for key in tuple(self._tasks):
