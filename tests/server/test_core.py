@@ -20,8 +20,7 @@ from tidings.server import core as core_module
 from tidings.server import notify as notify_module
 from tidings.server.config import Limits
 from tidings.server.core import Core
-from tidings.server.policy import RequestContext, SubscriptionPolicy
-from tidings.server.principals import client_key, client_name
+from tidings.server.policy import RequestContext, SubscriptionPolicy, client_key, client_name
 
 pytestmark = pytest.mark.anyio
 

@@ -82,8 +82,6 @@ class Core:
         self.last_revoked = 0.0  # When rights were revoked last: a request from before is not let in after it.
         self._closed = False  # What could not be stored waits for the next start.
 
-    # Changes
-
     def start(self) -> Callable[[], None]:
         """Listens to the bus, which has been entered. Returns the function that ends this."""
         self._coalescer.begin(self.bus.head)
@@ -155,13 +153,12 @@ class Core:
         self._coalescer.flush()
 
     def _deliver(self, place: Cursor, change: Change) -> None:
-        times = self.times
-        meta, origin, before = times.take(change), times.origin(change), times.before(change)
+        meta = self.times.take(change)
+        origin, before = self.times.unsent(change)
 
         def deliver() -> int:
-            return self.hub.deliver(
-                Frame(place, change, self.cursor_text(self.position), meta, origin=origin, before=before)
-            )
+            cursor = self.cursor_text(self.position)
+            return self.hub.deliver(Frame(place, change, cursor, meta, origin=origin, before=before))
 
         record_delivery(deliver, change, meta)
 
@@ -239,8 +236,6 @@ class Core:
     def _unavailable(self) -> errors.BusUnavailable:
         return errors.BusUnavailable(f"{self.cut_off} Try again in a moment, or at another replica.")
 
-    # Cursors on the wire
-
     def cursor_text(self, cursor: Cursor) -> str:
         """Returns a cursor as clients get it. Where permission is asked for, it is sealed.
 
@@ -306,8 +301,6 @@ class Core:
                 "is not open, and their streams do not end with their rights. Serve attach(server).wrap(app), or the "
                 "app that asgi() returns."
             )
-
-    # Subscribers
 
     def admit(self, client_key: str, **amounts: int) -> Place:
         """Returns a place in the budget for somebody new. Raises `LimitReached`."""
@@ -436,13 +429,9 @@ def rpc_errors(ctx: RequestContext, *, not_found: int) -> Generator[None]:
 
 def rpc_error(error: errors.TidingsError, *, not_found: int) -> MCPError:
     """Returns a named error as a JSON-RPC error. `not_found` is the era's code for a missing resource."""
-    match error:
-        case errors.ResourceNotFound():
-            code = not_found
-        case errors.InvalidUri() | errors.NotSubscribable():
-            code = types.INVALID_PARAMS
-        case _:
-            code = types.INTERNAL_ERROR
+    is_invalid = isinstance(error, errors.InvalidUri | errors.NotSubscribable)
+    code = types.INVALID_PARAMS if is_invalid else types.INTERNAL_ERROR
+    code = not_found if isinstance(error, errors.ResourceNotFound) else code
     return MCPError(code=code, message=error.message, data=error_data(error))
 
 

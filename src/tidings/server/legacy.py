@@ -38,8 +38,7 @@ from tidings.server.budget import SDK_STREAM_BYTES, SESSION_BYTES, STREAM_BYTES,
 from tidings.server.core import Core, rpc_errors, scope_of, weight_of
 from tidings.server.hooks import TOLD
 from tidings.server.http_exchange import Scope, header_of
-from tidings.server.policy import RequestContext
-from tidings.server.principals import client_key, client_name, expiry_of, principal_of
+from tidings.server.policy import RequestContext, client_key, client_name, expiry_of, principal_of
 from tidings.server.session_records import SessionEnded, SessionRecord
 from tidings.server.sessions import ADOPTED_KEY, SHARED_KEY, SharedSession, SharedSessions
 from tidings.server.subscriber import Frame, Subscriber

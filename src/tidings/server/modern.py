@@ -20,8 +20,7 @@ from tidings.server.borrowed_stream import SCOPE_KEY, BorrowedStream
 from tidings.server.budget import SDK_STREAM_BYTES, STREAM_BYTES, subscription_bytes
 from tidings.server.core import Core, rpc_error, rpc_errors, scope_of
 from tidings.server.notify import TASKS
-from tidings.server.policy import RequestContext
-from tidings.server.principals import client_key, client_name, expiry_of, principal_of
+from tidings.server.policy import RequestContext, client_key, client_name, expiry_of, principal_of
 from tidings.server.subscriber import FRAME_END, Frame, Subscriber
 
 _TaskNotification = types.Notification[dict[str, Any], str]

@@ -108,13 +108,9 @@ class Times:
         _bound(self._before, _MOST_TEXTS)
         self._before.setdefault(change, before)
 
-    def origin(self, change: Change) -> str:
-        """Returns the key of the caller whose doing a change is, of one that is delivered now; '' if not known."""
-        return self._origins.pop(change, "") if self._origins else ""
-
-    def before(self, change: Change) -> str | None:
-        """Returns the text of a resource before its change, which is delivered now; None if it is not known."""
-        return self._before.pop(change, None) if self._before else None
+    def unsent(self, change: Change) -> tuple[str, str | None]:
+        """Returns the key of the caller whose doing a change is ('' if not known), and the text before, if known."""
+        return self._origins.pop(change, ""), self._before.pop(change, None)
 
     def publishing(self, change: Change) -> None:
         meta = self._published.get(change)
@@ -331,13 +327,13 @@ class Notifier:
             if submit is None:
                 return  # It was stopped meanwhile: what waits is for the next start.
             changes, self._soon = self._soon, {}
+
+        async def submit_quietly(change: Change) -> None:
+            with suppress(TransportError):  # The change is kept, and the outage of the bus is logged.
+                await submit(change)
+
         for change in changes:
-            self._background.start(_submit_quietly(submit, change))
-
-
-async def _submit_quietly(submit: Callable[[Change], Coroutine[Any, Any, None]], change: Change) -> None:
-    with suppress(TransportError):  # The change is kept, and the outage of the bus is logged.
-        await submit(change)
+            self._background.start(submit_quietly(change))
 
 
 def _check(change: object) -> None:

@@ -1,32 +1,35 @@
-"""`SubscriptionPolicy`: what may be subscribed to, and by whom. The same rules for both eras."""
+"""`SubscriptionPolicy`: what may be subscribed to, and by whom. And the sender of a request: its principal if it has
+signed in, the end of its token, its name in logs and limits. The same rules for both eras.
+"""
 
 import functools
 import inspect
+import ipaddress
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
+import mcp_types as types
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
 from mcp.server.context import ServerRequestContext
 
 from tidings._kit.suggest import did_you_mean, there_are
+from tidings._kit.text import shortened
 from tidings.changes import check_subscription
 from tidings.errors import LimitReached, NotSubscribable, ResourceNotFound
 from tidings.server.config import Limits, UriPattern
+from tidings.server.http_exchange import Scope
 
 logger = logging.getLogger(__name__)
+
+_LONGEST_NAME: Final = 200  # Characters.
+_THIS_PROCESS: Final = f"pipe {secrets.token_hex(8)}"  # Each chat has a process of its own.
 
 RequestContext = ServerRequestContext[Any, Any]
 
 Authorize = Callable[[RequestContext, str], bool | Awaitable[bool]]
 """Decides whether the sender of a request may subscribe to a URI (or a prefix, ending in `*`)."""
-
-
-def _owned(owns: Callable[[str], bool], text: str) -> tuple[bool, str]:
-    """Returns what `owns` says, and why there can be no such resource, if it raises that."""
-    try:
-        return owns(text), ""
-    except ValueError as error:
-        return False, str(error)
 
 
 class SubscriptionPolicy:
@@ -51,8 +54,8 @@ class SubscriptionPolicy:
         self._missing = missing
         self._known = known
         self._lasting = lasting
-        self._owners: list[Callable[[str], bool]] = []
-        self._names: list[Callable[[], list[str]]] = []
+        self._owns: Callable[[str], bool] = lambda text: False
+        self._names: Callable[[], list[str]] = list
         self._subscribable = None if subscribable is None else [UriPattern(text) for text in subscribable]
 
     @property
@@ -61,18 +64,24 @@ class SubscriptionPolicy:
 
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
         """Counts the subscriptions for which `owns` returns true as served; `names` lists their templates."""
-        self._owners.append(owns)
-        self._names.append(names)
+        self._owns, self._names = owns, names
+
+    def _owned(self, text: str) -> tuple[bool, str]:
+        """Returns whether something is served by others, and why there can be no such resource, if they know."""
+        try:
+            return self._owns(text), ""
+        except ValueError as error:
+            return False, str(error)
 
     @property
     def names(self) -> list[str]:
         """The templates of what others serve, see `also_serves`, and what is known of the rest."""
-        return [*(name for names in self._names for name in names()), *self._known()]
+        return [*self._names(), *self._known()]
 
     def not_found(self, missing: Sequence[str]) -> ResourceNotFound:
         """Returns the error for subscriptions that name nothing that is served: why, and what there is instead."""
         said = f"Resource not found: {', '.join(missing[:5])}"
-        if reasons := [reason for text in missing for owns in self._owners if (reason := _owned(owns, text)[1])]:
+        if reasons := [reason for text in missing if (reason := self._owned(text)[1])]:
             said = f"{said}. {reasons[0]}"
         elif names := self.names:
             heads = {name.split("{", 1)[0].rstrip("/"): name for name in names}
@@ -82,11 +91,7 @@ class SubscriptionPolicy:
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         missing = set(self._missing(subscriptions))
-        return [
-            text
-            for text in subscriptions
-            if text in missing and not any(_owned(owns, text)[0] for owns in self._owners)
-        ]
+        return [text for text in subscriptions if text in missing and not self._owned(text)[0]]
 
     async def honoured(self, subscriptions: Sequence[str], permits: Callable[[str], Awaitable[bool]]) -> list[str]:
         """Returns the subscriptions that are permitted, and that name something which is served.
@@ -143,3 +148,77 @@ class SubscriptionPolicy:
             raise self.not_found([subscription])
         if not await self.honoured([subscription], functools.partial(self.allows, ctx)):
             raise ResourceNotFound(f"Resource not found: {subscription}", data={"uri": subscription})
+
+
+# The sender of a request
+
+
+def _user_of(scope: Scope) -> AuthenticatedUser | None:
+    user: Any = scope.get("user")
+    return user if isinstance(user, AuthenticatedUser) else None
+
+
+def owner_of(scope: Scope) -> list[str | None] | None:
+    """Returns everything that identifies the principal of a request, if it has signed in."""
+    if (user := _user_of(scope)) is None:
+        return None
+    context = authorization_context(user)
+    return [context["client_id"], context["issuer"], context["subject"]]
+
+
+def principal_of(scope: Scope | None) -> str | None:
+    """Returns the name by which rights are revoked: the subject of the token, or its client if it has none."""
+    owner = None if scope is None else owner_of(scope)
+    return None if owner is None else owner[2] or owner[0]
+
+
+def expiry_of(scope: Scope | None) -> float | None:
+    """Returns when the token of a request expires, in seconds since the epoch, if it does."""
+    user = None if scope is None else _user_of(scope)
+    end = None if user is None else user.access_token.expires_at
+    return None if end is None else end + 1.0  # The SDK accepts it until that second is over.
+
+
+def holder_of(scope: Scope | None) -> str:
+    """Returns the identity to which sealed ids are bound: the signed-in user, with whatever app; '' for others."""
+    owner = None if scope is None else owner_of(scope)
+    if owner is None:
+        return ""
+    client_id, issuer, subject = owner
+    return repr([issuer, subject or client_id])  # A user may have any number of apps.
+
+
+def origin_of(scope: Scope | None) -> str:
+    """Returns the identity whose own changes are told apart: the signed-in user, the pipe, or everybody else."""
+    return _THIS_PROCESS if scope is None else holder_of(scope) or "anonymous"
+
+
+def client_key(scope: Scope | None) -> str:
+    """Returns the identity that limits count: the signed-in user, else the network address. Pipes are one client."""
+    if scope is None:
+        return "a pipe"
+    if holder := holder_of(scope):
+        return holder
+    return _network_of(scope["client"][0]) if scope.get("client") else "unknown address"
+
+
+def _network_of(host: str) -> str:
+    """Returns an address as limits count it: whoever has an IPv6 address has 2**64 of them."""
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address), 64), strict=False))
+
+
+def client_name(ctx: RequestContext) -> str:
+    """Returns the sender of a request for people: its name, its version and its network address."""
+    params = ctx.session.client_params
+    if params is None and ctx.method == "initialize":
+        params = types.InitializeRequestParams.model_validate(ctx.params or {}, by_name=False)
+    info = None if params is None else params.client_info
+    name = shortened(f"{info.name} {info.version}".strip(), _LONGEST_NAME) if info else "unnamed client"
+    address = ctx.request.client if ctx.request is not None else None
+    return f"{name} at {address.host}:{address.port}" if address else name

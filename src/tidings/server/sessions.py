@@ -31,8 +31,7 @@ from tidings.errors import LimitReached, TransportError
 from tidings.server.adapters import number_questions
 from tidings.server.http_exchange import EXCHANGE_KEY, SESSION_ID, ASGIApp, LegacyExchange, Message, Scope, header_of
 from tidings.server.notify import NOTICE
-from tidings.server.policy import RequestContext
-from tidings.server.principals import owner_of
+from tidings.server.policy import RequestContext, owner_of
 from tidings.server.session_records import SessionEnded, SessionRecord, SessionRecords
 
 logger = logging.getLogger(__name__)

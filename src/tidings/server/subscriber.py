@@ -147,7 +147,6 @@ class Subscriber(ABC):
         "_screen",
         "_screened",
         "_sure_until",
-        "_writing",
         "began",
         "client",
         "features",
@@ -156,6 +155,7 @@ class Subscriber(ABC):
         "stream",
         "subscriptions",
         "transport",
+        "writing",
     )
 
     def __init__(
@@ -185,7 +185,7 @@ class Subscriber(ABC):
         self._open = False
         self._gone = False
         self.stream: BorrowedStream | None = None  # Written to directly; None where the SDK's session is used.
-        self._writing: asyncio.Future[Any] | None = None
+        self.writing: asyncio.Future[Any] | None = None  # The write under way, which may wait for a permission.
         self._deadline: asyncio.TimerHandle | None = None
         self._idle: asyncio.Event | None = None
 
@@ -272,7 +272,7 @@ class Subscriber(ABC):
         )
 
     def deliver(self, frame: Frame) -> None:
-        if not self._open or self._writing is not None:
+        if not self._open or self.writing is not None:
             self._collect(frame)
         elif self.stream is None or self._screen is not None:
             self._begin((frame,))
@@ -313,18 +313,13 @@ class Subscriber(ABC):
         self._open = False
         self._stop_clock()
         self._stop_expiry()
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
+        if self.writing is not None:
+            self.writing.cancel()
+            self.writing = None
 
     @property
     def busy(self) -> bool:
-        return self._open and not self._gone and (bool(self._pending) or self._writing is not None)
-
-    @property
-    def writing(self) -> asyncio.Future[Any] | None:
-        """The write that is under way, which may wait for a permission."""
-        return self._writing
+        return self._open and not self._gone and (bool(self._pending) or self.writing is not None)
 
     async def drain(self) -> None:
         while self.busy:
@@ -353,8 +348,8 @@ class Subscriber(ABC):
         self.forget_waiting()
         self._stop_clock()
         self._stop_expiry()
-        if self._writing is not None:
-            self._writing.cancel()
+        if self.writing is not None:
+            self.writing.cancel()
         self._wake()
 
     def forget_waiting(self) -> None:
@@ -380,13 +375,20 @@ class Subscriber(ABC):
                 self.deliver_everything(frame.place, frame.cursor)  # A pipe cannot be cut.
 
     def _flush(self) -> None:
-        if self._pending and self._writing is None:
+        if self._pending and self.writing is None:
             frames, self._pending = tuple(self._pending.values()), _NOTHING_WAITS
             self._begin(frames)
 
     def _begin(self, frames: Sequence[Frame]) -> None:
         try:
-            writing = self._write(frames) if self._screen is None else self._write_screened(self._screen, frames)
+            if self._screen is None:
+                writing = self._write(frames)
+            elif any(self._allowed(frame) is None for frame in frames):
+                # Asking counts as a write: otherwise later frames would overtake these.
+                writing = asyncio.ensure_future(self._ask_and_write(self._screen, frames))
+            else:
+                allowed = [frame for frame in frames if self._allowed(frame)]
+                writing = self._write(allowed) if allowed else None
             if writing is not None:
                 self._wait_for(writing)
         except Exception as error:  # noqa: BLE001 - logged as the reason of the cut
@@ -394,14 +396,15 @@ class Subscriber(ABC):
             self.cut(f"writing failed: {error!r}")
 
     def _wait_for(self, writing: asyncio.Future[Any]) -> None:
-        self._writing = writing
+        self.writing = writing
         writing.add_done_callback(self._written)
         if self.can_cut:
             self._start_clock()
 
     def _start_clock(self) -> None:
         self._stop_clock()
-        self._deadline = asyncio.get_running_loop().call_later(self._limits.write_deadline, self._stalled)
+        seconds = self._limits.write_deadline
+        self._deadline = asyncio.get_running_loop().call_later(seconds, self.cut, f"it read nothing for {seconds:g} s")
 
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
         """Writes `frames` in order. Returns what to wait for before the next write, or None."""
@@ -411,13 +414,6 @@ class Subscriber(ABC):
             return self.stream.write(self._encode(frames[0]))
         # The empty write waits if the reader does not take what is before it, so that the deadline runs.
         return self.stream.write(b"".join(map(self._encode, frames))) or self.stream.write(b"")
-
-    def _write_screened(self, screen: Screen, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:
-        if any(self._allowed(frame) is None for frame in frames):
-            # Asking counts as a write: otherwise later frames would overtake these.
-            return asyncio.ensure_future(self._ask_and_write(screen, frames))
-        allowed = [frame for frame in frames if self._allowed(frame)]
-        return self._write(allowed) if allowed else None
 
     async def _ask_and_write(self, screen: Screen, frames: Sequence[Frame]) -> None:
         allowed: list[Frame] = []
@@ -445,9 +441,9 @@ class Subscriber(ABC):
         return answer if now < until else None
 
     def _written(self, writing: asyncio.Future[Any]) -> None:
-        if writing is not self._writing:
+        if writing is not self.writing:
             return  # Its stream was abandoned meanwhile.
-        self._writing = None
+        self.writing = None
         self._stop_clock()
         if self._gone:
             retrieve(writing)
@@ -457,12 +453,8 @@ class Subscriber(ABC):
             self.cut(f"writing failed: {error!r}")
         elif self._open:
             self._flush()
-        if self._writing is None:
+        if self.writing is None:
             self._wake()
-
-    def _stalled(self) -> None:
-        self._deadline = None
-        self.cut(f"it read nothing for {self._limits.write_deadline:g} s")
 
     def _stop_clock(self) -> None:
         if self._deadline is not None:

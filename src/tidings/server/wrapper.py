@@ -44,7 +44,7 @@ from tidings.server.http_exchange import (
     respond,
 )
 from tidings.server.legacy import LegacyEra
-from tidings.server.principals import owner_of
+from tidings.server.policy import owner_of
 from tidings.server.session_records import MOST_LETTER_BYTES
 from tidings.server.sessions import GATE_KEY, REFUSED, Front, SharedSession, SharedSessions
 from tidings.server.stop import BrokenOff

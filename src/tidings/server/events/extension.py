@@ -21,8 +21,7 @@ from tidings.server.events.messages import EventType, Json, invalid
 from tidings.server.events.reading import Batch, Listener, Permits, Reader
 from tidings.server.events.webhooks import NOTICE, WebhookSubscriptions
 from tidings.server.notify import EVENTS
-from tidings.server.policy import RequestContext
-from tidings.server.principals import client_key, client_name, expiry_of, principal_of
+from tidings.server.policy import RequestContext, client_key, client_name, expiry_of, principal_of
 
 _MOST: Final = 100  # Events of one answer.
 _MOST_BYTES: Final = 500_000  # The clients of the Python SDK take no message above 1 MiB.

@@ -28,8 +28,7 @@ from tidings.server.events.delivery import Delivery, Means, status_of, webhook_r
 from tidings.server.events.grants import PARTS, Grant, GrantStore, Listed, Progress, part_of
 from tidings.server.events.messages import Json, canonical, invalid, iso
 from tidings.server.notify import EVENTS
-from tidings.server.policy import RequestContext
-from tidings.server.principals import holder_of
+from tidings.server.policy import RequestContext, holder_of
 
 if TYPE_CHECKING:
     from tidings.server.events.posting import Answer, Poster

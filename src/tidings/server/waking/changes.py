@@ -25,8 +25,7 @@ from tidings.errors import TransportError
 from tidings.server.config import Waking
 from tidings.server.core import Core
 from tidings.server.notify import EVERYTHING, NOTICE
-from tidings.server.policy import RequestContext
-from tidings.server.principals import origin_of
+from tidings.server.policy import RequestContext, origin_of
 from tidings.server.waking.texts import plain_cursor
 from tidings.server.waking.tool import TOOL_NAME
 from tidings.server.waking.waiting import Gathering

@@ -16,8 +16,7 @@ from tidings._kit.text import harmless, shortened
 from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.server.core import scope_of
 from tidings.server.modern import is_modern
-from tidings.server.policy import RequestContext
-from tidings.server.principals import origin_of
+from tidings.server.policy import RequestContext, origin_of
 from tidings.server.waking.store import Json
 
 _MOST_CLIENTS: Final = 500

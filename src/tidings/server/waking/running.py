@@ -45,8 +45,7 @@ from tidings.server.adapters import Adapter
 from tidings.server.budget import Place
 from tidings.server.config import Waking
 from tidings.server.core import Core, rpc_error, scope_of, weight_of
-from tidings.server.policy import RequestContext
-from tidings.server.principals import client_key, holder_of
+from tidings.server.policy import RequestContext, client_key, holder_of
 from tidings.server.stop import CALLS, FLUSH, StopBudget
 from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 

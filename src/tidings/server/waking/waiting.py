@@ -25,8 +25,7 @@ from tidings.server.budget import Place, subscription_bytes
 from tidings.server.config import Waking
 from tidings.server.core import Core, scope_of, weight_of
 from tidings.server.notify import ToolCaller
-from tidings.server.policy import RequestContext
-from tidings.server.principals import client_key, client_name, expiry_of, holder_of, origin_of, principal_of
+from tidings.server.policy import RequestContext, client_key, client_name, expiry_of, holder_of, origin_of, principal_of
 from tidings.server.subscriber import Collector, Frame
 from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader
