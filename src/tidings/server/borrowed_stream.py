@@ -1,13 +1,9 @@
 """`BorrowedStream`: frames written straight through the web server's `send`.
 
-A thin ASGI wrapper around the SDK's app (`wrapper.py`) lets the SDK open every stream, with all its checks, and keeps
-the `send` of the responses that carry changes: the answer to a modern `subscriptions/listen`, and the event stream of a
-legacy session. From then on subscribers write whole events through that `send`. Each event is one chunk, so they cannot
-mix with the SDK's own. (If the chunk is all that `send` would write, it takes a shorter way: see
-`_kit/uvicorn_seam.py`.)
-
-The SDK keeps several tasks for an open stream, which are most of its memory. So once a stream is open, it is *held* by
-the wrapper alone: the SDK's side is cancelled, the response stays, and the wrapper sends the keep-alives.
+The SDK opens every stream, with all its checks. Its wrapper (`wrapper.py`) keeps the `send` of those with changes,
+and from then on subscribers write whole events through it. Each event is one chunk, so they cannot mix with the SDK's
+own. The SDK's tasks are most of the memory of a stream. So once it is open, it is *held* by the wrapper alone: the
+SDK's side is cancelled, the response stays, and the wrapper sends the keep-alives.
 """
 
 import asyncio

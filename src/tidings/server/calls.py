@@ -1,8 +1,6 @@
 """`RunningCalls`: the requests under way, and their end at a stop.
 
-A handler is code of the server's author and may take any time. One that is not asynchronous runs in a thread, which
-nothing can end, and AnyIO never lets go of whoever waits for it. So each handler has a task of its own, which can be
-left behind.
+A handler may take any time, and one in a thread cannot be ended. So each has a task of its own, to be left behind.
 """
 
 import asyncio

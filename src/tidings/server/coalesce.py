@@ -1,11 +1,7 @@
 """`Coalescer`: merges changes that follow each other quickly, between the log and the subscribers of this process.
 
-Each distinct change has a window. The first change is delivered at once and opens the window; equal changes while it is
-open are held back, and delivered as one at its end. A window that ends with nothing held back closes. Each further
-change moves the end, but never beyond `max_wait` after the first that was held back: so the last change is always
-delivered, and a steady stream of changes cannot starve it.
-
-The changes are in the log already, so that nothing is lost with the process. A notification must not claim more than
+The first change is delivered at once and opens a window. Equal changes while it is open are held back, and delivered as
+one at its end, which each further change moves, but never beyond `max_wait`. A notification must not claim more than
 its receiver has: its cursor is `position`, below everything that is held back.
 """
 

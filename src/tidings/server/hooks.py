@@ -1,8 +1,7 @@
 """`Hooks`: functions that are called when a resource gets its first subscriber and when it loses its last.
 
-For each URI or prefix there is a wanted state (it has subscribers or not) and an actual one (the hook that was called
-last). One task for each brings the actual state to the wanted one. So the hooks of one URI never overlap, always
-alternate, and do not see a client that comes and goes quickly.
+One task for each URI or prefix brings the actual state (the hook that was called last) to the wanted one. So the hooks
+of one URI never overlap, always alternate, and do not see a client that comes and goes quickly.
 """
 
 import asyncio

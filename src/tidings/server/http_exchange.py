@@ -1,11 +1,8 @@
 """`HttpExchange`: an HTTP request and its answer, what it weighs, and how it is refused.
 
 A request for which there is no room is refused with HTTP 429 or 503, a time to come back, and the JSON-RPC error. The
-handler that refuses it runs inside the SDK, and leaves its `refusal` here.
-
-The clients of the Python SDK accept no event above 1 MiB, and lose their connection at a larger one. A larger answer of
-the legacy era over streamable HTTP is plain JSON instead, for which there is no limit. Over SSE, and where an answer
-has begun as a stream, these clients get an error.
+clients of the Python SDK lose their connection at an event above 1 MiB. So a larger answer of the legacy era is plain
+JSON instead, or, over SSE and where an answer has begun as a stream, an error.
 """
 
 import asyncio

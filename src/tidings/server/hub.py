@@ -1,8 +1,7 @@
 """`Hub`: the subscribers of each URI, each prefix and each list.
 
-The cost of subscribing, unsubscribing and cleaning up depends only on the subscriptions that are named. The cost of
-finding who is interested in a change depends only on those who are, plus one look-up for each distinct length of the
-prefixes in use, up to the length of the URI.
+Subscribing and cleaning up cost what the named subscriptions cost. Finding who is interested in a change costs what
+those who are cost, plus one look-up for each distinct length of the prefixes in use.
 """
 
 from bisect import bisect_right, insort

@@ -1,15 +1,9 @@
 """The legacy era (2024-11-05 to 2025-11-25): `resources/subscribe`, and notifications on the session's own stream.
 
-Every session receives list changes from its handshake on, and the changes of the resources it subscribes to. Over HTTP
-they travel on an event stream that the client opens beside its requests, loses and opens again. While there is no
-stream, the newest change of each resource and list is kept. When a stream comes back, it is not known how much of the
-old one arrived, so the session is notified of everything it subscribed to.
-
-Over HTTP, a session on a shared bus lives on every replica: see `sessions.py`. This file makes a replica's copy of it
-follow its record.
-
-A session that has had no stream for `Limits.liveness` seconds is *parked*: it no longer counts as a subscriber. It is
-remembered, and takes memory, until the SDK ends it, and joins again, as above, when its client opens a stream.
+Over HTTP, the client opens that stream beside its requests, loses and opens it again. Meanwhile the newest change of
+each resource and list is kept. When it comes back, it is not known how much of the old one arrived, so the session is
+notified of everything it subscribed to. A session without a stream for `Limits.liveness` seconds is *parked*: it no
+longer counts as a subscriber, until its client opens one. Sessions on a shared bus: see `sessions.py`.
 """
 
 import asyncio

@@ -1,9 +1,7 @@
 """`lighter_ends`: two ends that take the place of a memory stream of anyio's, and of a task that waits in it.
 
-The SDK has two such streams in each legacy session: messages from the client, and to it. Nearly always a task waits in
-each for the next message, which takes 4 KB there. Here such a wait is one future.
-
-As there, nothing is buffered: a sender waits until its message is taken. Only one task at a time may receive.
+In each legacy session of the SDK a task waits in two such streams, which takes 4 KB each. Here such a wait is one
+future. As there, nothing is buffered: a sender waits until its message is taken. Only one task at a time may receive.
 """
 
 import asyncio

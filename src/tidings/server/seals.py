@@ -1,10 +1,7 @@
 """`Seals`: texts that only the replicas of this server can write and read, such as the cursors of private changes.
 
-A seal is encrypted and authenticated. Two seals of the same content differ, and no two show which is the later one.
-Only the length of the content shows: write numbers in a fixed width.
-
-The replicas share one key, which is a record on their bus: it lasts as long as the log does. Without records on the
-bus, or while they fail, each process has a key of its own, and cannot read the seals of the others.
+Two seals of the same content differ, and only the length of the content shows: write numbers in a fixed width. The
+replicas share one key, a record on their bus. Without it, each process has a key of its own.
 """
 
 import hmac

@@ -1,8 +1,6 @@
 """`SessionRecords`: the part of each legacy session that all replicas share, as records on their bus.
 
-A record is changed by compare-and-set, so that replicas may write at the same time. One that was lost is written anew
-from what a replica knew of it. *Letters* are messages from one replica to another, records of their own that expire
-soon: see `sessions.py`.
+A record is changed by compare-and-set. One that was lost is written anew from what a replica knew of it.
 """
 
 import json

@@ -1,15 +1,10 @@
 """`SharedSessions`: legacy sessions over HTTP that every replica of a shared bus serves.
 
-The handshake, the owner and the subscriptions of a session are a record on the bus: see `session_records.py`. A replica
-that is asked for a session which it does not hold *adopts* it: it replays the handshake into its own app with the
-headers of the request, so that all checks of the app apply, and gets a session of its own. From then on it translates
-between the two ids: see `wrapper.py`.
-
-The replica through which the event stream was opened last writes to it. When a subscription reaches another replica,
-that one writes the record and publishes a notice on the bus. Messages that belong to a call on another replica (answers
-to questions, cancellations) are passed on as *letters*: records that a session's record names.
-
-With the SSE transport, a session stays on the replica that holds its stream. The others pass its messages on.
+A replica that is asked for a session which it does not hold *adopts* it: it replays the handshake, from its record on
+the bus, into its own app with the headers of the request, so that all checks of the app apply, and gets a session with
+an id of its own. The replica through which the event stream was opened last writes to it; the others change the record
+and publish a notice. Messages for a call on another replica are passed on as *letters*: records that the session's
+record names. With the SSE transport, a session stays on the replica that holds its stream.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """Serving over standard input and output, so that a signal ends it in good order.
 
-The SDK reads standard input in a thread that nothing can interrupt, so a process that is asked to stop would wait for
-another line. Here the process can end without its reading thread.
+The SDK reads standard input in a thread that nothing can interrupt. Here the process can end without that thread.
 """
 
 import asyncio

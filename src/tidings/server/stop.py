@@ -1,7 +1,7 @@
 """Stop signals, and the time that a stop may take.
 
-A web server waits for its responses to end before it shuts the app down, and a stream that waited for that would keep
-both waiting. So Tidings handles the signals itself, ends its streams and requests, and passes each signal on.
+A web server waits for its responses to end before it shuts the app down. So Tidings handles the signals itself, ends
+its streams and requests, and passes each signal on.
 """
 
 import asyncio

@@ -1,15 +1,9 @@
 """`Subscriber`: a listen stream or a legacy session, its backlog and deadline; `Frame`: a change as bytes.
 
-A frame for a subscriber whose stream is idle is written at once, within the call that publishes. While a write is under
-way, or the stream is not open yet, frames are collected: the newest for each change, in the order in which they came,
-so that a reader that has one frame has everything up to its cursor. When the write is done, all that was collected is
-written at once.
-
-A reader that takes nothing for `Limits.write_deadline` seconds, or lets more than `Limits.backlog` changes wait, is
-cut off: its stream ends abruptly, without a result, so that it can tell.
-
-A frame is encoded once for all its subscribers. Both eras use the same method and parameters. The modern era adds the
-id of the listen request; it stands last, so that a copy is the common part, the id, and the end.
+A frame for an idle stream is written at once, within the call that publishes. While a write is under way, or the stream
+is not open yet, the newest frame of each change is kept, in the order in which they came. A reader that takes nothing
+for `Limits.write_deadline` seconds, or lets more than `Limits.backlog` changes wait, is cut off: its stream ends
+abruptly, without a result, so that it can tell. A frame is encoded once for all its subscribers.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """`EventCatalogue`: the types of events of one server, what publishes them, and readers of them.
 
-Every live server has events for the changes of its resources and lists: they are read from the compacted log, so that
-an event may stand for several equal changes. The events of authors have payloads, and each is kept: see
-`tidings.bus.streams`.
+Events for changes of resources and lists are read from the compacted log, so that one may stand for several equal
+changes. The events of authors have payloads, and each is kept: see `tidings.bus.streams`.
 """
 
 import re

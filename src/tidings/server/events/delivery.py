@@ -1,11 +1,8 @@
 """`Delivery`: posts the events of one webhook subscription, one after the other, on the replica that has its lease.
 
-An event is posted until it is received, so others wait behind it. After the last try there are two cases:
-- The receiver refused this event (most codes of 4xx; 410 and 413 at once): the event is parked, and the next follows.
-- The receiver is in trouble: the subscription is parked at this event until its subscriber refreshes it. If the same
-  event fails again after that, the event is parked.
-
-A parked event is among the deliveries, with the reason, and can be delivered again.
+After the last try, an event that the receiver refused (most codes of 4xx; 410 and 413 at once) is parked, and the next
+follows. If the receiver is in trouble, the subscription is parked at this event until its subscriber refreshes it; if
+the same event fails again after that, the event is. A parked event is among the deliveries, and can be delivered again.
 """
 
 import asyncio

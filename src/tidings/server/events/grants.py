@@ -1,10 +1,8 @@
 """Webhook subscriptions as records of the bus: `Grant`, `Progress`, and `GrantStore`.
 
-A *grant* is what a subscriber asked for. Requests write it, on any replica. Its *progress* is what was delivered of it
-and how that went. The replica that delivers writes it. Both end with the subscription. So nobody waits for anybody.
-
-Grants are listed in *parts*: all of one principal are in the same part. A replica holds the lease of a part while it
-delivers what is listed there, and sees in the list which grants are new or were changed.
+A *grant* is what a subscriber asked for: requests write it, on any replica. Its *progress* is what was delivered of it:
+the replica that delivers writes it. Grants are listed in *parts*, all of one principal in the same. A replica holds the
+lease of a part while it delivers what is listed there.
 """
 
 import asyncio

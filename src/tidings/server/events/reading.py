@@ -1,8 +1,7 @@
 """Reads the events of one type from a cursor: those of authors from a bounded stream, changes from the compacted log.
 
-A `Listener` stands in the hub for each poll, stream and webhook: it is woken by changes, is counted as a subscriber,
-and ends when its rights or its server do. What it is sent is read from the log or the stream, from its own cursor. So
-nothing is kept for a slow reader.
+A `Listener` stands in the hub for each poll, stream and webhook: it is woken by changes, and ends when its rights or
+its server do. What it is sent is read from its own cursor, so nothing is kept for a slow reader.
 """
 
 import asyncio

@@ -1,11 +1,7 @@
 """`WakingExtension`: the tasks extension of one server, tools as tasks, and the tool `wait_for_change`.
 
-The extension `io.modelcontextprotocol/tasks` belongs to the modern era, and to requests that declare it: each request
-says for itself what its sender can do. Whoever declares nothing gets plain results.
-
-A `subscriptions/listen` may follow tasks: a notification says what `tasks/get` would say at that moment. A stream that
-begins is told at once of tasks that are over or wait for input, because their client has something to do. From then on
-it is told of every change, on whatever replica that happens.
+Each request of the modern era says for itself whether its sender takes tasks. A `subscriptions/listen` may follow some:
+a notification says what `tasks/get` would say at that moment, at first only of tasks that are over or wait for input.
 """
 
 import asyncio

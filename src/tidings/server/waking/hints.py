@@ -1,8 +1,7 @@
 """`Hints`: "changed since you last read", appended to the results of other tools. No host needs to know of them.
 
-A hint names resources that the client has read and that have changed since, once for each change. What the client
-changes itself counts as read. A client is a session of the legacy era, otherwise a signed-in user or a pipe; all others
-are one. What a client has read is in the memory of this process, and bounded.
+A client is a session of the legacy era, otherwise a signed-in user or a pipe; all others are one. What it changes
+itself counts as read. What a client has read is in the memory of this process, and bounded.
 """
 
 from collections import OrderedDict

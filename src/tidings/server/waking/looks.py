@@ -1,9 +1,7 @@
 """`QuickLooks`: looks at tasks in which nothing has happened, answered without the SDK.
 
-Hosts ask for each of their tasks every second, and nearly always nothing has changed. Such a look goes the whole way
-once: through all middleware, the sign-in and the SDK. For some seconds after that, the same request gets the same
-answer at once, as long as this process knows that the task is unchanged. Two requests are the same if they differ in
-nothing but their JSON-RPC id and their trace, so no one gets an answer that was not theirs a moment ago.
+Hosts ask for each of their tasks every second. A look goes the whole way once. For some seconds after that, a request
+that differs in nothing but its JSON-RPC id and its trace gets the same answer, as long as the task is unchanged.
 """
 
 import json

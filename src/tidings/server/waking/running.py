@@ -1,14 +1,9 @@
 """Tools that run as tasks: the call goes on after it is answered, on the process that was called.
 
-The record of the task is stored before the answer is sent. From then on the record is where the tool and its client
-meet: progress becomes its status message, questions wait in it for `tasks/update`, on whichever replica that arrives,
-and the result, an error or a cancellation ends it.
-
-A tool may also ask before its work begins, by a result of the modern era that requires input. Those rounds belong to
-the call: the task is created when they are over.
-
-A process that runs tasks holds a lease, which is a record of a few seconds that it renews. A task whose process has
-lost its lease was broken off: whoever asks for it next ends it as failed.
+The record of the task is where the tool and its client meet: progress becomes its status message, questions wait in it
+for `tasks/update`, on whichever replica, and the result, an error or a cancellation ends it. Questions before the work
+begins belong to the call: the task is created when they are over. A process that runs tasks holds a lease: a task
+whose process has lost it was broken off, and whoever asks for it next ends it as failed.
 """
 
 import asyncio

@@ -1,14 +1,8 @@
 """Tasks on the bus: `TaskRecord`, a task as it is kept and as the tasks extension shows it, and `TaskStore`.
 
-A task id is a seal for one principal: it has the key of a record in it, and shows nothing but a prefix that speaks to
-models. Nobody can make one up, so only keys that were given out are ever looked for.
-
-Every process keeps a view of the records that it knows. A process that changes a record publishes a notice through the
-log, and the others look again when the record is next asked for. So asking for a task that nobody changes touches
-neither the disk nor the network.
-
-A record is a value: whoever changes it makes another one, and the store puts it in place of the one that it was made
-from. A record whose status is final never changes.
+A task id is a seal for one principal with the key of a record in it, so only keys that were given out are looked for.
+Every process keeps a view of the records that it knows, and looks again when another one publishes a notice: asking for
+a task that nobody changes touches neither the disk nor the network. A record is a value, and a final one never changes.
 """
 
 import json

@@ -1,10 +1,7 @@
-"""The texts of resources that somebody waits for: read when the wait begins and when it ends, and kept meanwhile.
+"""The texts of resources that somebody waits for: read when the wait begins and when it ends, and kept on the bus.
 
-The log of changes has no texts. So the text of each awaited resource is stored on the bus, once for all who wait for
-it: any replica, and the process after a restart, can show the difference. A cursor that a wait gives out refers to the
-texts that its reader has seen, so that the next wait shows the difference to those.
-
-A resource is read as its reader would read it: in the request that asks, through the server's own middleware.
+A cursor that a wait gives out refers to the texts that its reader has seen, so that the next wait shows the difference
+to those. A resource is read in the request that asks, through the server's own middleware.
 """
 
 import asyncio

@@ -1,11 +1,8 @@
 """Waits: the subscribers behind the tool `wait_for_change`.
 
-A call with the tasks extension becomes a task. Its record has the subscriptions, a cursor and the texts that its reader
-knows, so any replica can serve it: the one that was called, and each that is asked for it later. Each of them holds a
-`Wait`, which is a subscriber like any other, until the task is over.
-
-A task ends when it is asked for: only then are the resources read that changed, with the rights of the one who asks.
-The result is stored before it is given out, and stays. A call without tasks is answered within `Waking.longest_call`.
+A call with the tasks extension becomes a task, which any replica can serve: its record has the subscriptions, a cursor
+and the texts that its reader knows. It ends when it is asked for: only then are the resources read that changed, with
+the rights of the one who asks. A call without tasks is answered within `Waking.longest_call`.
 """
 
 import asyncio
