@@ -16,11 +16,10 @@ from tidings.bus.sqlite import SqliteBus
 from tidings.changes import TIMES_KEY, ResourceUpdated, ToolsListChanged
 from tidings.server import LiveServer
 from tidings.server.config import Coalesce, Limits
-from tidings.server.core import Core
+from tidings.server.core import Core, record_delivery
 from tidings.server.notify import Times
 from tidings.server.policy import SubscriptionPolicy
 from tidings.server.subscriber import FRAME_END, Frame
-from tidings.server.telemetry import record_delivery
 
 pytestmark = pytest.mark.anyio
 

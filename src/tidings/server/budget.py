@@ -75,11 +75,11 @@ class Budget:
 
     def _full(self, index: int, amount: int) -> LimitReached:
         name, size, used = _NAMES[index], self._sizes[index], self._used[index]
-        text = f"This server has {used} subscribers, and accepts no more at present."
-        if name == "memory":
-            text = f"This takes {amount} bytes of memory. Subscribers have {used} of the {size} that they may take."
-        elif name == "sessions":
-            text = f"This server has {used} sessions, and accepts no more at present."
+        text = (
+            f"This server has {used} subscribers, and accepts no more at present.",
+            f"This server has {used} sessions, and accepts no more at present.",
+            f"This takes {amount} bytes of memory. Subscribers have {used} of the {size} that they may take.",
+        )[index]
         return LimitReached(f"{text} Try again later.", data={"limit": name, "max": size, "scope": "server"})
 
     def _too_much(self, index: int, held: int, amount: int, most: int) -> LimitReached:

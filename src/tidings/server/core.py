@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any, Final, TypeGuard, TypeVar
@@ -13,10 +13,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from tidings import errors
-from tidings._kit.telemetry import measure
+from tidings._kit.telemetry import measure, safely, start_span, trace_of
 from tidings.bus import Bus, BusState, Entry, Records
 from tidings.bus.memory import MemoryRecords
-from tidings.changes import Change, Cursor, ResourceUpdated
+from tidings.changes import FEATURE_OF, TIMES_KEY, Change, Cursor, ResourceUpdated
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.budget import Budget, Place
 from tidings.server.coalesce import Coalescer
@@ -29,12 +29,13 @@ from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.seals import Seals
 from tidings.server.stop import BrokenOff
 from tidings.server.subscriber import Frame, Subscriber
-from tidings.server.telemetry import record_delivery, record_span
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_COUNT: Final = "tidings.subscriber_count"
+_NAMES: Final = {"uri": "mcp.resource.uri", "feature": "tidings.feature"}
 _RIGHTS_CHANGED: Final = "Rights have changed. Sign in again if need be, and listen again."
 _CURSOR: Final = "cursor"  # The purpose of its seal.
 _RETRY_SECONDS = 0.5
@@ -327,12 +328,12 @@ class Core:
         measure("tidings.subscribers", +1)
         self._span_each("subscribe", subscriber, subscriber.subscriptions)
         for feature in subscriber.features:
-            record_span("subscribe", self.hub.count(feature), client=subscriber.client, feature=feature)
+            _record_span("subscribe", self.hub.count(feature), client=subscriber.client, feature=feature)
 
     def leave(self, subscriber: Subscriber) -> None:
         if self.hub.remove(subscriber):
             measure("tidings.subscribers", -1)
-            record_span("cleanup_client", len(self.hub), client=subscriber.client)
+            _record_span("cleanup_client", len(self.hub), client=subscriber.client)
 
     async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
         """Adds a subscription to a registered subscriber, and waits until its source is `watched`.
@@ -365,7 +366,7 @@ class Core:
 
     def _span_each(self, what: str, subscriber: Subscriber, subscriptions: Iterable[str]) -> None:
         for uri in subscriptions:
-            record_span(what, self.hub.count(uri), client=subscriber.client, uri=uri)
+            _record_span(what, self.hub.count(uri), client=subscriber.client, uri=uri)
 
     async def watched(self, subscriptions: Iterable[str]) -> None:
         """Waits until the hooks for `subscriptions` have run, so that their sources are watched.
@@ -409,6 +410,38 @@ class Core:
         self._streams -= 1
         if not self._streams:
             self.streams_ended.set()
+
+
+def _record_span(name: str, count: int, *, client: str, **attributes: str) -> None:
+    """Records something that has just been done, which leaves `count` subscribers (in all, or of what it names)."""
+    about = {_NAMES[key]: value for key, value in attributes.items()}
+    span = start_span(f"change_notifier.{name}", {"tidings.client": client, **about, _COUNT: count})
+    if span is not None:
+        safely(name, span.end)
+
+
+def record_delivery(deliver: Callable[[], int], change: Change, meta: Mapping[str, Any] | None) -> None:
+    """Calls `deliver`, which delivers `change` and returns the number of its subscribers, and records it.
+
+    With the `meta` of a change that this process published, its span belongs to the trace of the publisher.
+    """
+    if isinstance(change, ResourceUpdated):
+        name, about = "change_notifier.notify_resource_updated", {_NAMES["uri"]: change.uri}
+    else:
+        name, about = "change_notifier.notify_list_changed", {_NAMES["feature"]: FEATURE_OF[change]}
+    span = start_span(name, about, None if meta is None else trace_of(meta))
+    began = time.perf_counter()
+    try:
+        count = deliver()
+        measure("tidings.deliveries", count)
+        measure("tidings.delivery.duration", time.perf_counter() - began)
+        if count and meta is not None:
+            measure("tidings.delivery.lag", max(time.time() - meta[TIMES_KEY]["published"], 0.0))
+        if span is not None:
+            safely(name, span.set_attribute, _COUNT, count)
+    finally:
+        if span is not None:
+            safely(name, span.end)
 
 
 def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:

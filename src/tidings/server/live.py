@@ -94,6 +94,7 @@ class Live:
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
         self._events = None if events is None else EventsExtension(self._core, adapter, events)
+        self._extensions = [each for each in (self._waking, self._events) if each is not None]
         self._modern = ModernEra(self._core, self._server, self._waking)
         self._started = self._core.position, 0.0  # In the log, and when.
         self._calls = RunningCalls(self._core.broken_off)
@@ -119,7 +120,10 @@ class Live:
                 try:
                     yield state
                 finally:
-                    await self._end_tasks()
+                    # The last user leaves: tools that run as tasks use what the server's lifespan has.
+                    with anyio.CancelScope(shield=True):
+                        if self._waking is not None and self._users.count == 1:
+                            await self._waking.running.end(StopBudget(asyncio.get_running_loop().time))
 
         server.lifespan = lifespan  # It runs as long as the server does.
 
@@ -155,18 +159,14 @@ class Live:
         return result
 
     def _hear_notice(self, uri: str | None) -> None:
-        if self._waking is not None:
-            self._waking.noticed(uri)
-        if self._events is not None:
-            self._events.noticed(uri)
+        for extension in self._extensions:
+            extension.noticed(uri)
         if uri is not None and uri.startswith(REVOKED):
             principal = unquote(uri.removeprefix(REVOKED))
             self.legacy.revoked(principal)
             self._core.revoked(principal)
         elif self._sessions is not None and (uri is None or not uri.startswith((TASKS, EVENTS))):
             self._sessions.noticed(uri)
-
-    # For users
 
     def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
         """Decorates a function to be called when a resource gets its first subscriber.
@@ -290,8 +290,6 @@ class Live:
         """
         await asyncio.shield(self._begin_close())
 
-    # The server's life
-
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Keeps the server live. The SDK enters this once for an HTTP app, and once for each other connection."""
@@ -301,12 +299,6 @@ class Live:
         finally:
             await self._users.leave()
 
-    async def _end_tasks(self) -> None:
-        """Ends the tools that run as tasks, if the last user leaves: they use what the server's lifespan has."""
-        with anyio.CancelScope(shield=True):
-            if self._waking is not None and self._users.count == 1:
-                await self._waking.running.end(StopBudget(asyncio.get_running_loop().time))
-
     async def _start(self) -> None:
         await self._bus.__aenter__()
         self._closing = None
@@ -314,11 +306,9 @@ class Live:
         self._requests.stopping = False
         self._unsubscribe = self._core.start()
         self._started = self._core.position, time.time()
-        if self._waking is not None:
-            self._waking.start()
-        if self._events is not None:
-            self._events.start()
-        if self._core.policy.asks or self._waking is not None or self._events is not None:
+        for extension in self._extensions:
+            extension.start()
+        if self._core.policy.asks or self._extensions:
             await self._core.seals.share_key()
         if self._sessions is not None:
             self._sessions.start()
@@ -354,10 +344,8 @@ class Live:
             await broken_off.leave()
 
     async def _leave_bus(self) -> None:
-        if self._waking is not None:
-            await self._waking.aclose()
-        if self._events is not None:
-            await self._events.aclose()
+        for extension in self._extensions:
+            await extension.aclose()
         if self._sessions is not None:
             await self._sessions.aclose()
         await self._core.aclose()

@@ -217,10 +217,10 @@ class ModernEra:
         """Serves one stream, from its acknowledgment to its result."""
         if ctx.request_id is None:
             raise MCPError(types.INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
-        if _size_of(ctx.request_id) > _LONGEST_ID:  # It is a part of each notification.
-            raise MCPError(
-                types.INVALID_REQUEST, f"An id of subscriptions/listen has at most {_LONGEST_ID} characters."
-            )
+        size = len(ctx.request_id) if isinstance(ctx.request_id, str) else ctx.request_id.bit_length()
+        if size > _LONGEST_ID:  # It is a part of each notification.
+            text = f"An id of subscriptions/listen has at most {_LONGEST_ID} characters."
+            raise MCPError(types.INVALID_REQUEST, text)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS), self._place(ctx, params.notifications):
             await self._listen(ctx, params)
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
@@ -325,7 +325,3 @@ class ModernEra:
         stream.replay(Frame(place, change, self._core.cursor_text(place)) for place, change in missed)
         # With the acknowledgment alone, a listener that missed something knows no more than before.
         return (since if missed else position), True, bool(missed)
-
-
-def _size_of(request_id: types.RequestId) -> int:
-    return len(request_id) if isinstance(request_id, str) else request_id.bit_length()

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from pydantic import AnyUrl, BaseModel
+from pydantic import AnyUrl
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -25,14 +25,12 @@ from starlette.responses import PlainTextResponse
 from tidings._kit.suggest import there_are
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
-from tidings.bus.streams import Retention
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, lasting, list_change
 from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking, check_options
-from tidings.server.events.catalogue import ModelT
-from tidings.server.live import HookT, Live, not_found_in_era
+from tidings.server.live import Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy
 from tidings.server.waking.hints import shown_resources
@@ -184,6 +182,9 @@ class LiveServer(MCPServer[LifespanResultT]):
             waking=waking,
             events=events,
         )
+        self.on_first_subscriber = self._live.on_first_subscriber
+        self.on_last_subscriber = self._live.on_last_subscriber
+        self.event = self._live.event
 
     @property
     def notify(self) -> Notifier:
@@ -197,25 +198,6 @@ class LiveServer(MCPServer[LifespanResultT]):
         """
         return shown_resources(tool, result)
 
-    def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
-        """See `Live.on_first_subscriber`."""
-        return self._live.on_first_subscriber(pattern)
-
-    def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
-        """See `Live.on_last_subscriber`."""
-        return self._live.on_last_subscriber(pattern)
-
-    def event(
-        self,
-        name: str,
-        *,
-        description: str | None = None,
-        arguments: type[BaseModel] | None = None,
-        retention: Retention | None = None,
-    ) -> Callable[[ModelT], ModelT]:
-        """See `Live.event`."""
-        return self._live.event(name, description=description, arguments=arguments, retention=retention)
-
     @property
     def trouble(self) -> str:
         """See `Live.trouble`."""
@@ -226,12 +208,13 @@ class LiveServer(MCPServer[LifespanResultT]):
 
         `ready` is a path such as "/ready", where a load balancer may ask: 200, or 503 with the `trouble`.
         """
-        if ready is not None:
-            self.custom_route(ready, methods=["GET"], include_in_schema=False)(self._say_if_ready)
-        return self.streamable_http_app(**options)
 
-    async def _say_if_ready(self, _: Request) -> PlainTextResponse:
-        return PlainTextResponse(self.trouble or "ready", status_code=503 if self.trouble else 200)
+        async def say(_: Request) -> PlainTextResponse:
+            return PlainTextResponse(self.trouble or "ready", status_code=503 if self.trouble else 200)
+
+        if ready is not None:
+            self.custom_route(ready, methods=["GET"], include_in_schema=False)(say)
+        return self.streamable_http_app(**options)
 
     async def _announce(
         self,

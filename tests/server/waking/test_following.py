@@ -182,7 +182,7 @@ async def test_a_stream_that_ends_lets_go_of_its_tasks() -> None:
         task = await start(port, "work")
         waking = made.mcp._live._waking
         assert waking is not None
-        [near] = waking._store._watched.values()
+        [near] = waking.store._watched.values()
         stream = await follow(port, task)
         await acknowledged(stream)
         assert len(near[next(iter(near))]) == 2

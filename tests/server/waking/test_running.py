@@ -642,7 +642,7 @@ async def test_tasks_on_several_replicas_end_the_same_everywhere_whoever_asks(tm
         for made, _ in all_:
             waking = made.mcp._live._waking
             assert waking is not None
-            await eventually(lambda: not waking.running._runs and not waking._store._watched)  # noqa: B023
+            await eventually(lambda: not waking.running._runs and not waking.store._watched)  # noqa: B023
 
 
 async def test_a_task_whose_process_is_gone_fails(tmp_path: Path) -> None:

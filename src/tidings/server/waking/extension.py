@@ -6,7 +6,7 @@ a notification says what `tasks/get` would say at that moment, at first only of 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
@@ -37,71 +37,7 @@ from tidings.server.waking.waiting import Waits
 logger = logging.getLogger(__name__)
 
 
-class TaskFeed:
-    """Delivers the changes of some tasks, which are keys by their ids, until `close` is called or all are over."""
-
-    def __init__(
-        self,
-        store: TaskStore,
-        state_of: Callable[[str], Awaitable[TaskRecord]],
-        tasks: Mapping[str, str],
-        deliver: Callable[[TaskFrame], None],
-    ) -> None:
-        self._store = store
-        self._state_of = state_of
-        self._deliver = deliver
-        self._left = {key: task for task, key in tasks.items()}
-        self._told: dict[str, tuple[str, float]] = {}
-        self._due = set(self._left)
-        self._news = asyncio.Event()
-        self._news.set()
-        for key in self._left:
-            store.watch(key, self._changed)
-        self._worker = asyncio.get_running_loop().create_task(self._work())
-
-    def close(self) -> None:
-        self._worker.cancel()
-        for key in tuple(self._left):
-            self._leave(key)
-
-    def _changed(self, key: str) -> None:
-        self._due.add(key)
-        self._news.set()
-
-    async def _work(self) -> None:
-        while self._left:
-            with suppress(TimeoutError):  # Nobody says that the process of a task has died.
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._news.wait()
-            self._news.clear()
-            due, self._due = self._due or set(self._left), set[str]()
-            for key in due.intersection(self._left):
-                try:
-                    await self._tell(key)
-                except TransportError:
-                    pass  # It is looked at again.
-                except UnknownTask:
-                    self._leave(key)
-                except Exception:
-                    logger.exception("The state of a task could not be sent.")
-
-    async def _tell(self, key: str) -> None:
-        record = await self._state_of(key)
-        before, now = self._told.get(key), (record.status, record.updated)
-        self._told[key] = now
-        if now != before and (before is not None or record.status != "working"):
-            task = self._left[key]
-            self._deliver(TaskFrame(task, record.details(task)))
-        if record.is_final:
-            self._leave(key)
-
-    def _leave(self, key: str) -> None:
-        del self._left[key]
-        self._store.unwatch(key, self._changed)
-
-
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
-_LONGEST_ID: Final = 128
 _ANSWERS: Final[dict[str, TypeAdapter[Any]]] = {
     "elicitation/create": TypeAdapter(types.ElicitResult),
     "sampling/createMessage": TypeAdapter(types.CreateMessageResult | types.CreateMessageResultWithTools),
@@ -129,10 +65,10 @@ class WakingExtension:
         self._keep = waking.keep
         self._adapter = adapter
         self._server = server = adapter.lowlevel
-        self._store = TaskStore(core)
+        self.store = TaskStore(core)
         self._hints = Hints(shows) if waking.hints else None
-        self.running = RunningTasks(core, self._store, waking, adapter)
-        self._waits = Waits(core, self._store, waking, ResourceReader(server, core.policy, ours))
+        self.running = RunningTasks(core, self.store, waking, adapter)
+        self._waits = Waits(core, self.store, waking, ResourceReader(server, core.policy, ours))
         # A server that has resources alone gets the one tool: hosts wait with tools.
         has_resources = server.get_request_handler("resources/read") is not None
         if has_resources and server.get_request_handler("tools/list") is None:
@@ -152,7 +88,7 @@ class WakingExtension:
         if uri is None or uri.startswith(REVOKED):
             self.looks.forget()
         if uri is None or uri.startswith(TASKS):
-            self._store.noticed(None if uri is None else uri.removeprefix(TASKS))
+            self.store.noticed(None if uri is None else uri.removeprefix(TASKS))
 
     def begin_stop(self) -> None:
         self._waits.begin_stop()
@@ -238,18 +174,18 @@ class WakingExtension:
 
     async def state_of(self, ctx: RequestContext, key: str) -> TaskRecord:
         """Returns a task as it is now, for the sender of this request. Raises `UnknownTask`."""
-        record = await self._store.find(key)
+        record = await self.store.find(key)
         if record.is_final:
             return record
         if record.kind == "wait":
             return await self._waits.state(ctx, key, record)
         if record.asked:  # Another replica may have got an answer just now.
-            record = await self._store.find(key, sure_for=0.0)
+            record = await self.store.find(key, sure_for=0.0)
         return await self.running.checked(key, record)
 
     def _is_unchanged(self, key: str, record: TaskRecord) -> bool:
         """Returns whether `state_of` would find this record, which is not final, without asking anybody."""
-        if self._core.stopping or record.asked or self._store.sure_view(key) is not record:
+        if self._core.stopping or record.asked or self.store.sure_view(key) is not record:
             return False
         return self._waits.is_idle(key) if record.kind == "wait" else self.running.runs(key)
 
@@ -257,14 +193,13 @@ class WakingExtension:
         return await self._edit(ctx, params, partial(_answered, params.input_responses))
 
     async def _cancel(self, ctx: RequestContext, params: TaskParams) -> Json:
-        return await self._edit(
-            ctx, params, lambda record: record.cancelled("Cancelled by the client.").kept_for(self._keep)
-        )
+        over = partial(TaskRecord.cancelled, message="Cancelled by the client.")
+        return await self._edit(ctx, params, lambda record: over(record).kept_for(self._keep))
 
     async def _edit(self, ctx: RequestContext, params: TaskParams, edit: Edit) -> Json:
         key = await self._key(ctx, params)
         with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
-            await self._store.change(key, edit)
+            await self.store.change(key, edit)
         return {}
 
     async def _key(self, ctx: RequestContext, params: TaskParams) -> str:
@@ -277,12 +212,7 @@ class WakingExtension:
                 raise MCPError(types.HEADER_MISMATCH, "The Mcp-Name header does not name the task of this request.")
         if not declares_tasks(ctx):
             raise _undeclared()
-        return await self._opened(ctx, params.task_id)
-
-    async def _opened(self, ctx: RequestContext, task_id: str) -> str:
-        if len(task_id) > _LONGEST_ID:
-            raise UnknownTask
-        return await self._store.key_of(task_id, holder_of(scope_of(ctx)))
+        return await self.store.key_of(params.task_id, holder_of(scope_of(ctx)))
 
     # Streams that follow tasks: see `modern.TaskSource`
 
@@ -298,15 +228,15 @@ class WakingExtension:
         known: dict[str, str] = {}
         for task in dict.fromkeys(ids):
             with suppress(UnknownTask):
-                key = await self._opened(ctx, task)
-                await self._store.find(key)
+                key = await self.store.key_of(task, holder_of(scope_of(ctx)))
+                await self.store.find(key)
                 known[task] = key
         return known
 
     def follow(
         self, ctx: RequestContext, tasks: Mapping[str, str], deliver: Callable[[TaskFrame], None]
     ) -> Callable[[], None]:
-        return TaskFeed(self._store, partial(self.state_of, ctx), tasks, deliver).close
+        return _TaskFeed(self, ctx, tasks, deliver).close
 
 
 async def _no_tools(_: RequestContext, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -348,3 +278,66 @@ def _undeclared() -> MCPError:
         f"This needs a client that declares the extension {EXTENSION!r} with each request, in the modern era.",
         data.model_dump(by_alias=True, mode="json", exclude_none=True),
     )
+
+
+class _TaskFeed:
+    """Delivers the changes of some tasks, which are keys by their ids, until `close` is called or all are over."""
+
+    def __init__(
+        self,
+        owner: "WakingExtension",
+        ctx: RequestContext,
+        tasks: Mapping[str, str],
+        deliver: Callable[[TaskFrame], None],
+    ) -> None:
+        self._owner = owner
+        self._ctx = ctx
+        self._deliver = deliver
+        self._left = {key: task for task, key in tasks.items()}
+        self._told: dict[str, tuple[str, float]] = {}
+        self._due = set(self._left)
+        self._news = asyncio.Event()
+        self._news.set()
+        for key in self._left:
+            owner.store.watch(key, self._changed)
+        self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    def close(self) -> None:
+        self._worker.cancel()
+        for key in tuple(self._left):
+            self._leave(key)
+
+    def _changed(self, key: str) -> None:
+        self._due.add(key)
+        self._news.set()
+
+    async def _work(self) -> None:
+        while self._left:
+            with suppress(TimeoutError):  # Nobody says that the process of a task has died.
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._news.wait()
+            self._news.clear()
+            due, self._due = self._due or set(self._left), set[str]()
+            for key in due.intersection(self._left):
+                try:
+                    await self._tell(key)
+                except TransportError:
+                    pass  # It is looked at again.
+                except UnknownTask:
+                    self._leave(key)
+                except Exception:
+                    logger.exception("The state of a task could not be sent.")
+
+    async def _tell(self, key: str) -> None:
+        record = await self._owner.state_of(self._ctx, key)
+        before, now = self._told.get(key), (record.status, record.updated)
+        self._told[key] = now
+        if now != before and (before is not None or record.status != "working"):
+            task = self._left[key]
+            self._deliver(TaskFrame(task, record.details(task)))
+        if record.is_final:
+            self._leave(key)
+
+    def _leave(self, key: str) -> None:
+        del self._left[key]
+        self._owner.store.unwatch(key, self._changed)

@@ -130,6 +130,7 @@ class TaskRecord:
 _KEY_BYTES: Final = 16
 _NOTICE_CHARACTERS: Final = 3  # Of a key: the log keeps each distinct notice, so there must not be many.
 _LONGEST_PREFIX: Final = 40
+_LONGEST_ID: Final = 128
 _SPEAKING: Final = re.compile(r"[^A-Za-z0-9_-]")
 _SURE_SECONDS: Final = 300.0  # A view is read again after this time, even if no notice came.
 _VIEW_BYTES: Final = 32 * 2**20
@@ -173,7 +174,7 @@ class TaskStore:
     async def key_of(self, task_id: str, holder: str) -> str:
         """Returns the key in an id. Raises `UnknownTask` if it was not given to `holder`."""
         start, _, seal = task_id.partition(".")
-        if (key := await self._core.seals.open(f"task {start} {holder}", seal)) is None:
+        if len(task_id) > _LONGEST_ID or (key := await self._core.seals.open(f"task {start} {holder}", seal)) is None:
             raise UnknownTask
         return key
 
