@@ -37,8 +37,8 @@ class Reader(Subscriber):
             client=client,
             principal=None,
             transport="memory",
-            features=features,
-            subscriptions=subscriptions,
+            features=frozenset(features),
+            subscriptions=set(subscriptions),
             limits=limits,
             screen=screen,
         )

@@ -12,6 +12,7 @@ import re
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import InitVar, dataclass
 from typing import Any, Final, Protocol
 
 from tidings._kit.tasks import retrieve
@@ -44,66 +45,39 @@ class Channel(Protocol):
         """Leaves them to the SDK again. The stream is over."""
 
 
+@dataclass(slots=True, eq=False)
 class BorrowedStream(HttpExchange):
     """The response stream of one request. The SDK opens it, and Tidings writes to it."""
 
-    __slots__ = (
-        "_admit",
-        "_channel",
-        "_direct",
-        "_incomplete",
-        "_keep_alive",
-        "_limited",
-        "_on_event",
-        "_on_over",
-        "_on_start",
-        "_ping",
-        "_response",
-        "_send",
-        "_task",
-        "_transport",
-        "answered",
-        "began",
-        "ended",
-        "expires_at",
-        "held",
-        "place",
-        "principal",
-        "session_id",
-    )
+    _send: Send
+    receive: InitVar[Receive | None] = None
+    _keep_alive: float | None = None  # Seconds between the SDK's keep-alives, which the reader is told.
+    limited: bool = False
+    held: bool = False  # By the wrapper alone, without the SDK.
+    place: Place | None = None  # In the budget, if it is not a part of another one.
+    began: float = 0.0
+    principal: str | None = None
+    answered: bool = False  # The response has begun.
+    ended: bool = False  # By this side.
+    expires_at: float | None = None  # The end of its reader's token, in seconds since the epoch.
+    session_id: str | None = None  # Of the legacy session that the stream belongs to, once it is known.
+    _direct: bool = False
+    _transport: asyncio.Transport | None = None
+    _response: Any = None
+    _task: asyncio.Task[Any] | None = None
+    _admit: Callable[[Message], None] | None = None
+    _on_start: Callable[[Message], None] | None = None
+    _on_event: Callable[[bytes], None] | None = None
+    _on_over: tuple[Callable[[], object], ...] = ()
+    _incomplete: bool = False
+    _channel: Channel | None = None
+    _ping: asyncio.TimerHandle | None = None
 
-    def __init__(
-        self,
-        send: Send,
-        receive: Receive | None = None,
-        keep_alive: float | None = None,
-        header_weight: int = 0,
-        *,
-        limited: bool = False,
-    ) -> None:
-        super().__init__(header_weight)
-        self._limited = limited
-        self._send = send
-        self._keep_alive = keep_alive  # Seconds between the SDK's keep-alives, which the reader is told.
-        self._direct = is_servers_own(send)
-        self._transport = transport_under(send, receive)
-        self._response: Any = None
+    def __post_init__(self, receive: Receive | None) -> None:
+        self._direct = is_servers_own(self._send)
+        self._transport = transport_under(self._send, receive)
         self._task = asyncio.current_task()
-        self._admit: Callable[[Message], None] | None = None
-        self._on_start: Callable[[Message], None] | None = None
-        self._on_event: Callable[[bytes], None] | None = None
-        self._on_over: tuple[Callable[[], object], ...] = ()
-        self._incomplete = False
-        self._channel: Channel | None = None
-        self._ping: asyncio.TimerHandle | None = None
-        self.held: bool = False  # By the wrapper alone, without the SDK.
-        self.place: Place | None = None  # In the budget, if it is not a part of another one.
-        self.began: float = asyncio.get_running_loop().time()
-        self.principal: str | None = None
-        self.answered: bool = False  # The response has begun.
-        self.ended: bool = False  # By this side.
-        self.expires_at: float | None = None  # The end of its reader's token, in seconds since the epoch.
-        self.session_id: str | None = None  # Of the legacy session that the stream belongs to, once it is known.
+        self.began = asyncio.get_running_loop().time()
 
     def when_started(self, call: Callable[[Message], None], *, admit: Callable[[Message], None] | None = None) -> None:
         """Calls `call` with the start of the response, once the SDK has begun to answer with a stream of events.
@@ -134,7 +108,7 @@ class BorrowedStream(HttpExchange):
             self.answered = self.ended = True  # The SDK sees that the response is over.
             await self.refusal(self._send)
             return
-        await self._send(stated(message, self._keep_alive) if starts else bounded(message, limited=self._limited))
+        await self._send(stated(message, self._keep_alive) if starts else bounded(message, limited=self.limited))
         self.answered = True
         self._incomplete = message["type"] == "http.response.start" or message.get("more_body", False)
         if starts and self._on_start is not None:

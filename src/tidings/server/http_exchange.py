@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -112,16 +113,15 @@ def bounded(message: Message, *, limited: bool) -> Message:
     return {**message, "body": b"event: message\r\ndata: %b\r\n\r\n" % written}
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class HttpExchange:
     """A request that may be refused. Its weight is the memory that it takes for as long as it is kept."""
 
-    __slots__ = ("_is_wide", "_length", "_marks", "header_weight", "refusal")
-
-    def __init__(self, header_weight: int = 0) -> None:
-        self.header_weight: int = header_weight
-        self.refusal: Refusal | None = None
-        self._length = self._marks = 0
-        self._is_wide = False
+    header_weight: int = 0
+    refusal: Refusal | None = None
+    _length: int = 0
+    _marks: int = 0
+    _is_wide: bool = False
 
     def refuse(self, error: TidingsError, request_id: RequestId | None = None) -> None:
         """Lets the answer be this error, if it has not begun."""
@@ -143,6 +143,7 @@ class HttpExchange:
         return self.header_weight + self.body_weight
 
 
+@dataclass(slots=True, eq=False)
 class LegacyExchange(HttpExchange):
     """The exchange of a message of the legacy era. It ends with `over`.
 
@@ -152,48 +153,28 @@ class LegacyExchange(HttpExchange):
     and all its buffers.
     """
 
-    __slots__ = (
-        "_begun",
-        "_check",
-        "_held_seconds",
-        "_is_handshake",
-        "_limited",
-        "_may_refuse",
-        "_receive",
-        "_send",
-        "_start",
-        "_task",
-        "_timer",
-        "refused",
-    )
+    _receive: Receive
+    _send: Send
+    is_handshake: bool = field(kw_only=True)
+    limited: bool = field(default=False, kw_only=True)
+    check: Callable[[int], None] | None = field(default=None, kw_only=True)
+    refused: bool = False
+    _may_refuse: bool = False
+    _held_seconds: float = 0.0
+    _start: Message | None = None
+    _begun: asyncio.Future[None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _task: asyncio.Task[Any] | None = None
 
-    def __init__(
-        self,
-        receive: Receive,
-        send: Send,
-        header_weight: int = 0,
-        *,
-        is_handshake: bool,
-        limited: bool = False,
-        check: Callable[[int], None] | None = None,
-    ) -> None:
-        super().__init__(header_weight)
-        self._receive = receive
-        self._send = send
-        self._check = check
-        self._is_handshake = self._may_refuse = is_handshake
-        self._limited = limited
-        self._held_seconds = 0.0
-        self._start: Message | None = None
-        self._begun: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._task = None if check is None else asyncio.current_task()
-        self.refused: bool = False
+    def __post_init__(self) -> None:
+        self._may_refuse = self.is_handshake
+        if self.check is not None:
+            self._task = asyncio.current_task()
 
     def over(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._receive, self._send, self._check, self._task = _disconnected, _dropped, None, None
+        self._receive, self._send, self.check, self._task = _disconnected, _dropped, None, None
 
     async def receive(self) -> Message:
         """Receives a part of the request. When it is complete, `check` is called with its weight, and may refuse it."""
@@ -202,8 +183,8 @@ class LegacyExchange(HttpExchange):
         self.weigh(body)
         self._may_refuse = self._may_refuse or b"resources/subscribe" in body
         self._held_seconds = max([self._held_seconds, *(_HELD_SECONDS[name] for name in _HELD_SECONDS if name in body)])
-        if self._check is not None and not message.get("more_body", False):
-            check, self._check = self._check, None
+        if self.check is not None and not message.get("more_body", False):
+            check, self.check = self.check, None
             try:
                 check(self.weight)
             except LimitReached as error:
@@ -226,7 +207,7 @@ class LegacyExchange(HttpExchange):
             start, self._start = self._start, None
             if self.refusal is not None:
                 # Cancelled: otherwise the SDK would keep the session.
-                await self._refuse(self.refusal, cancels=self._is_handshake)
+                await self._refuse(self.refusal, cancels=self.is_handshake)
                 return
             if is_event_stream(start) and (answer := _ANSWER.match(message.get("body", b""))) is not None:
                 self.refused = True  # Its event is not sent: the answer is, as a whole, in the place of a stream.
@@ -236,7 +217,7 @@ class LegacyExchange(HttpExchange):
                 await self._send({"type": "http.response.body", "body": answer[1]})
                 return
             await self._send(start)
-        await self._send(_retrying(bounded(message, limited=self._limited)))
+        await self._send(_retrying(bounded(message, limited=self.limited)))
 
     def _begin_now(self) -> None:
         if self._start is not None:

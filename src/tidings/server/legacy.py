@@ -62,7 +62,7 @@ class LegacySession(Subscriber):
         place: Place,
         **details: Any,
     ) -> None:
-        super().__init__(features=_ALL, subscriptions=(), **details)
+        super().__init__(features=_ALL, subscriptions=set(), **details)
         self.key = key
         self.place = place
         self.shared = shared  # Its part on the bus, if other replicas may serve it too.
@@ -106,11 +106,11 @@ class LegacySession(Subscriber):
 
     def ask_with(self, screen: Any, subscription: str) -> None:
         """Asks for permission with the latest request that was let in, which has permitted `subscription`."""
-        self._screen = screen
+        self.screen = screen
         self.permitted(subscription)
 
     async def permits(self, subscription: str) -> bool:
-        permitted = self._screen is None or await self._screen(subscription)
+        permitted = self.screen is None or await self.screen(subscription)
         if permitted:
             self.permitted(subscription)
         return permitted

@@ -258,8 +258,8 @@ class ModernEra:
         stream = ListenStream(
             ctx,
             self._server,
-            features=[feature for feature in FEATURES if getattr(wanted, feature)],
-            subscriptions=wanted.subscriptions,
+            features=frozenset(feature for feature in FEATURES if getattr(wanted, feature)),
+            subscriptions=set(wanted.subscriptions),
             limits=core.policy.limits,
             screen=core.policy.screen(ctx),
         )

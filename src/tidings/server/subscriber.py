@@ -13,8 +13,8 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, cast
 
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
@@ -122,6 +122,7 @@ class SubscriberInfo:
     """False for a legacy session that has no event stream at present: its client is slow to open one, or dead."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Subscriber(ABC):
     """A receiver of changes. Each era's subclass encodes frames and ends its stream.
 
@@ -129,59 +130,33 @@ class Subscriber(ABC):
     2 % more time for each delivery, and 40 bytes for each subscriber.
     """
 
-    era: str
-    __slots__ = (
-        "_deadline",
-        "_expiry",
-        "_gone",
-        "_idle",
-        "_limits",
-        "_open",
-        "_pending",
-        "_screen",
-        "_screened",
-        "_sure_until",
-        "began",
-        "client",
-        "features",
-        "id",
-        "principal",
-        "stream",
-        "subscriptions",
-        "transport",
-        "writing",
-    )
+    era: ClassVar[str]
+    client: str
+    principal: str | None
+    transport: str
+    features: frozenset[Feature]
+    subscriptions: set[str]
+    limits: Limits
+    screen: Screen | None = None
+    stream: BorrowedStream | None = None  # Written to directly; None where the SDK's session is used.
+    writing: asyncio.Future[Any] | None = None  # The write under way, which may wait for a permission.
+    id: int = field(init=False)
+    began: float = field(init=False)
+    _screened: dict[str, tuple[bool, float]] = field(init=False)
+    _sure_until: float = field(init=False)
+    _pending: dict[Change, Frame] = field(init=False)
+    _expiry: asyncio.TimerHandle | None = None
+    _open: bool = False
+    _gone: bool = False
+    _deadline: asyncio.TimerHandle | None = None
+    _idle: asyncio.Event | None = None
 
-    def __init__(
-        self,
-        *,
-        client: str,
-        principal: str | None,
-        transport: str,
-        features: Iterable[Feature],
-        subscriptions: Iterable[str],
-        limits: Limits,
-        screen: Screen | None = None,
-    ) -> None:
-        self.id: int = next(_numbers)
-        self.client: str = client
-        self.principal: str | None = principal
-        self.transport: str = transport
-        self.features: frozenset[Feature] = frozenset(features)
-        self.subscriptions: set[str] = set(subscriptions)
-        self.began: float = time.monotonic()
-        self._limits = limits
-        self._screen = screen
-        self._screened: dict[str, tuple[bool, float]] = _NOTHING_ASKED if screen is None else {}
-        self._sure_until = self.began + limits.permission  # Its subscriptions were permitted just now.
-        self._expiry: asyncio.TimerHandle | None = None
+    def __post_init__(self) -> None:
+        self.id = next(_numbers)
+        self.began = time.monotonic()
+        self._screened = _NOTHING_ASKED if self.screen is None else {}
+        self._sure_until = self.began + self.limits.permission  # Its subscriptions were permitted just now.
         self._pending = _NOTHING_WAITS
-        self._open = False
-        self._gone = False
-        self.stream: BorrowedStream | None = None  # Written to directly; None where the SDK's session is used.
-        self.writing: asyncio.Future[Any] | None = None  # The write under way, which may wait for a permission.
-        self._deadline: asyncio.TimerHandle | None = None
-        self._idle: asyncio.Event | None = None
 
     @abstractmethod
     def _encode(self, frame: Frame) -> bytes:
@@ -226,14 +201,14 @@ class Subscriber(ABC):
             self.end(NotAuthorized("The token of this stream has expired. Sign in again, and listen again."))
 
     def permitted(self, uri: str, answer: bool = True) -> None:
-        if self._screen is not None:
-            if len(self._screened) >= self._limits.backlog:
+        if self.screen is not None:
+            if len(self._screened) >= self.limits.backlog:
                 self._screened.clear()
-            self._screened[uri] = (answer, time.monotonic() + self._limits.permission)
+            self._screened[uri] = (answer, time.monotonic() + self.limits.permission)
 
     def forget_permissions(self) -> None:
         self._sure_until = 0.0
-        if self._screen is not None:
+        if self.screen is not None:
             self._screened.clear()
 
     def _stop_expiry(self) -> None:
@@ -268,7 +243,7 @@ class Subscriber(ABC):
     def deliver(self, frame: Frame) -> None:
         if not self._open or self.writing is not None:
             self._collect(frame)
-        elif self.stream is None or self._screen is not None:
+        elif self.stream is None or self.screen is not None:
             self._begin((frame,))
         else:
             # Nearly all frames go this way. With no write under way, nothing waits for an open stream.
@@ -361,10 +336,10 @@ class Subscriber(ABC):
             self._pending = {}
         self._pending[frame.change] = frame
         # A filter without prefixes cannot exceed the second bound, its own length.
-        if len(self._pending) > max(self._limits.backlog, len(self.subscriptions) + len(self.features)):
+        if len(self._pending) > max(self.limits.backlog, len(self.subscriptions) + len(self.features)):
             self._pending = _NOTHING_WAITS
             if self._open and self.can_cut:
-                self.cut(f"more than {self._limits.backlog} changes wait to be read")
+                self.cut(f"more than {self.limits.backlog} changes wait to be read")
             else:
                 self.deliver_everything(frame.place, frame.cursor)  # A pipe cannot be cut.
 
@@ -375,11 +350,11 @@ class Subscriber(ABC):
 
     def _begin(self, frames: Sequence[Frame]) -> None:
         try:
-            if self._screen is None:
+            if self.screen is None:
                 writing = self._write(frames)
             elif any(self._allowed(frame) is None for frame in frames):
                 # Asking counts as a write: otherwise later frames would overtake these.
-                writing = asyncio.ensure_future(self._ask_and_write(self._screen, frames))
+                writing = asyncio.ensure_future(self._ask_and_write(self.screen, frames))
             else:
                 allowed = [frame for frame in frames if self._allowed(frame)]
                 writing = self._write(allowed) if allowed else None
@@ -397,7 +372,7 @@ class Subscriber(ABC):
 
     def _start_clock(self) -> None:
         self._stop_clock()
-        seconds = self._limits.write_deadline
+        seconds = self.limits.write_deadline
         self._deadline = asyncio.get_running_loop().call_later(seconds, self.cut, f"it read nothing for {seconds:g} s")
 
     def _write(self, frames: Sequence[Frame]) -> asyncio.Future[Any] | None:

@@ -160,7 +160,7 @@ class Borrowing:
         if weight > MOST_HEADER_BYTES:
             await respond(send, 431, _TOO_MANY_HEADERS)
         elif _carries_changes(scope):
-            stream = BorrowedStream(send, receive, self._keep_alive, weight, limited=is_limited(scope))
+            stream = BorrowedStream(send, receive, self._keep_alive, is_limited(scope), header_weight=weight)
             await self._lend(stream, scope, receive, send)
         else:
             is_legacy = scope["method"] == "POST" and header_of(scope, b"mcp-method") is None
@@ -180,7 +180,7 @@ class Borrowing:
             return send(stated(message, None if named else self._keep_alive))
 
         scope[EXCHANGE_KEY] = answer = LegacyExchange(
-            receive, say, weight, is_handshake=named is None, limited=is_limited(scope), check=check
+            receive, say, header_weight=weight, is_handshake=named is None, limited=is_limited(scope), check=check
         )
         try:
             await self.app(scope, answer.receive, answer.send)

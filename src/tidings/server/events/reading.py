@@ -47,11 +47,11 @@ class Listener(Collector):
     def __init__(
         self, core: Core, permits: "Permits", wanted: Filter | None, news: asyncio.Event | None = None, **who: Any
     ) -> None:
-        features: list[Any] = [] if wanted is None else [each for each in FEATURES if getattr(wanted, each)]
+        features: Any = frozenset(each for each in FEATURES if wanted is not None and getattr(wanted, each))
         super().__init__(
             **who,
             features=features,
-            subscriptions=() if wanted is None else wanted.subscriptions,
+            subscriptions=set() if wanted is None else set(wanted.subscriptions),
             limits=core.policy.limits,
         )
         self.permits = permits

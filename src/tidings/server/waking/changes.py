@@ -205,7 +205,7 @@ class HostChannel:
             client="channel",
             principal=None,
             transport="stdio",
-            subscriptions=self._subscriptions,
+            subscriptions=set(self._subscriptions),
             limits=self._core.policy.limits,
         )
         ready = asyncio.Event()

@@ -59,7 +59,7 @@ class Gathering(Collector):
     )
 
     def __init__(self, waking: Waking, origin: str, *, own: bool = False, **subscriber: Any) -> None:
-        super().__init__(features=(), **subscriber)
+        super().__init__(features=frozenset(), **subscriber)
         self._waking = waking
         self._timer: asyncio.TimerHandle | None = None
         self._end_of_quiet = 0.0
@@ -84,7 +84,7 @@ class Gathering(Collector):
                 if frame.before is not None and not known:
                     self.before[uri] = frame.before
                 self.changed[uri] = None
-        if len(self.changed) > max(self._limits.backlog, len(self.subscriptions)):
+        if len(self.changed) > max(self.limits.backlog, len(self.subscriptions)):
             self.changed.clear()
             self.lost = True
             self._ready()
@@ -136,7 +136,7 @@ class Wait(Gathering):
             client=client_name(ctx),
             principal=principal_of(scope),
             transport="task",
-            subscriptions=wanted.uris,
+            subscriptions=set(wanted.uris),
             limits=core.policy.limits,
             screen=core.policy.screen(ctx),
         )
