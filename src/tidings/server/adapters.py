@@ -102,10 +102,7 @@ def answers_held_open() -> Generator[None]:
 
 
 class Adapter:
-    """A lowlevel `Server`. Its lists are whatever its handlers return, so the program notifies when they change.
-
-    The subclasses are the other kinds of servers, which contain one.
-    """
+    """A lowlevel `Server`, which the other kinds contain. Its program notifies when its lists change."""
 
     def __init__(self, lowlevel: Server[Any]) -> None:
         self.lowlevel = lowlevel
@@ -170,10 +167,7 @@ class McpServerAdapter(Adapter):
         return inspect.signature(tool.fn).return_annotation is inspect.Signature.empty
 
     def items(self, kind: Kind) -> dict[str, Any]:
-        """Returns the server's own dictionary of tools, resources, templates or prompts.
-
-        The SDK can add items and remove some, but has no way to take one off its list and put it back.
-        """
+        """Returns the server's own dictionary of tools, resources, templates or prompts, to take off and put back."""
         manager, items = _LISTS[kind]
         return _private(_private(self._server, manager), items)
 
@@ -320,10 +314,7 @@ def _transport_of(server: Server[Any], session_id: str | None) -> Any:
 
 
 class StandaloneChannel:
-    """Takes what the SDK sends outside of requests in one legacy session, in place of the SDK's own stream.
-
-    A reader that takes nothing for `patience` seconds is cut off. See `borrowed_stream.Channel`.
-    """
+    """Takes what the SDK sends outside of requests in a legacy session. See `borrowed_stream.Channel`."""
 
     __slots__ = ("_patience", "_stream", "_transport")
 

@@ -80,10 +80,7 @@ class BorrowedStream(HttpExchange):
         self.began = asyncio.get_running_loop().time()
 
     def when_started(self, call: Callable[[Message], None], *, admit: Callable[[Message], None] | None = None) -> None:
-        """Calls `call` with the start of the response, once the SDK has begun to answer with a stream of events.
-
-        Before that, `admit` is called, and may raise `LimitReached`.
-        """
+        """Calls `call` when the SDK begins to answer with a stream; before, `admit`, which may refuse."""
         self._admit, self._on_start = admit, call
 
     def after_next_event(self, call: Callable[[bytes], None]) -> None:
@@ -221,10 +218,7 @@ class BorrowedStream(HttpExchange):
             self._task.cancel()
 
     def give_up_after(self, seconds: float) -> None:
-        """Lets the system break the connection if its peer acknowledges nothing for `seconds`.
-
-        Without this, the system waits a quarter of an hour for a peer that has lost its network.
-        """
+        """Breaks a connection whose peer acknowledges nothing for `seconds`. The system waits a quarter of an hour."""
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         option = getattr(socket, "TCP_USER_TIMEOUT", None)
         if sock is None or option is None or sock.family not in (socket.AF_INET, socket.AF_INET6):

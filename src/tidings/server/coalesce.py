@@ -49,10 +49,7 @@ class Coalescer:
 
     @property
     def position(self) -> Cursor:
-        """The newest cursor that a receiver of everything delivered so far may have.
-
-        What was held back below it has been replaced by an equal change above it, which the receiver would get.
-        """
+        """The newest cursor that a receiver may have. What was held back below it has a later equal change above it."""
         return next(iter(self._held)).before if self._held else self._heard
 
     def hear(self, place: Cursor, change: Change) -> None:

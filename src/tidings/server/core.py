@@ -168,11 +168,7 @@ class Core:
         self._deliver(self.position, change)
 
     async def publish(self, change: Change) -> None:
-        """Stores `change` in the log. What the bus cannot store now is kept, and given to it later.
-
-        Raises:
-            BusUnavailable, BusMismatch: It is not stored yet.
-        """
+        """Stores `change` in the log. Raises `TransportError` if the bus cannot now: it is given to it later."""
         self.times.publishing(change)
         try:
             await self.bus.publish(change)
@@ -249,10 +245,7 @@ class Core:
         return self.seals.seal(_CURSOR, f"{cursor.epoch}:{cursor.version:019}-{cursor.term}".rstrip("-"))
 
     async def cursor_from(self, text: object) -> Cursor | None:
-        """Returns the earliest of the cursors in `text`, one a line; None if one of them is not of this log.
-
-        Where permission is asked for, only sealed ones count: others could be made up, to count what is private.
-        """
+        """Returns the earliest cursor in `text`, one a line (sealed, if `policy.asks`); None if one is unknown."""
         lines = text.split("\n") if isinstance(text, str) else []
         if len(lines) > self.policy.limits.streams_per_client:
             return None
@@ -336,11 +329,7 @@ class Core:
             _record_span("cleanup_client", len(self.hub), client=subscriber.client)
 
     async def subscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        """Adds a subscription to a registered subscriber, and waits until its source is `watched`.
-
-        If that is refused or cancelled, the subscription is removed, unless it was there before, or an equal request
-        has succeeded or still waits.
-        """
+        """Adds a subscription, and waits until it is `watched`. Removes it if that fails and no other has it."""
         is_new = self.hub.subscribe(subscriber, subscription)
         self._span_each("subscribe", subscriber, [subscription])
         key, me = (subscriber, subscription), object()
@@ -369,13 +358,7 @@ class Core:
             _record_span(what, self.hub.count(uri), client=subscriber.client, uri=uri)
 
     async def watched(self, subscriptions: Iterable[str]) -> None:
-        """Waits until the hooks for `subscriptions` have run, so that their sources are watched.
-
-        Raises:
-            SourceUnavailable: A hook failed. That was logged; the client learns only that it may try again.
-            ResourceNotFound, NotSubscribable: A hook raised it.
-            LimitReached: The server stops, and does not wait for hooks.
-        """
+        """Waits until the hooks have run. Raises one of `TOLD`, or `LimitReached` if the server stops."""
         try:
             settled = await self.hooks.settled(subscriptions, unless=self._stop)
         except TOLD:
@@ -387,10 +370,7 @@ class Core:
 
     @asynccontextmanager
     async def joined(self, subscriber: Subscriber, *, until: BorrowedStream | None = None) -> AsyncGenerator[None]:
-        """Registers the subscriber of a listen stream.
-
-        It is removed at the end of the context, or if `until` is given when that stream is over.
-        """
+        """Registers the subscriber of a listen stream until the context ends, or the stream `until` is over."""
         if self.stopping:
             raise stopping()
         self._streams += 1
@@ -421,10 +401,7 @@ def _record_span(name: str, count: int, *, client: str, **attributes: str) -> No
 
 
 def record_delivery(deliver: Callable[[], int], change: Change, meta: Mapping[str, Any] | None) -> None:
-    """Calls `deliver`, which delivers `change` and returns the number of its subscribers, and records it.
-
-    With the `meta` of a change that this process published, its span belongs to the trace of the publisher.
-    """
+    """Calls `deliver`, and records it: with the `meta` of a change, in the trace of its publisher."""
     if isinstance(change, ResourceUpdated):
         name, about = "change_notifier.notify_resource_updated", {_NAMES["uri"]: change.uri}
     else:

@@ -41,10 +41,7 @@ class Hooks:
         self._hooks[event].append((pattern, hook))
 
     async def settled(self, subscriptions: Iterable[str], *, unless: asyncio.Future[None] | None = None) -> bool:
-        """Waits until the hooks for `subscriptions` have run. Returns False if `unless` was done before.
-
-        Raises what a hook raised, because its source is not watched then.
-        """
+        """Waits until the hooks have run, and raises what one raised. Returns False if `unless` was done before."""
         for subscription in subscriptions:
             if subscription in self._refused and subscription not in self._tasks:
                 # Another subscriber keeps it although its hook failed: for the new one it is tried again.

@@ -16,10 +16,7 @@ _Group = dict[Subscriber, None]
 
 
 class Hub:
-    """The subscribers of this process.
-
-    `want` is called with a URI or a prefix, and with True if it gets its first subscriber, False if it lost its last.
-    """
+    """The subscribers of this process. Calls `want` with what gets its first one (True), or lost its last."""
 
     def __init__(self, want: Callable[[str, bool], None] = lambda subscription, wanted: None) -> None:
         self._want = want

@@ -198,10 +198,7 @@ class LegacyEra:
             capabilities["resources"]["subscribe"] = served
 
     async def begin(self, ctx: RequestContext, result: dict[str, Any]) -> None:
-        """Registers a session over streamable HTTP at its handshake.
-
-        The rest may reach another replica, or never come: then the session is parked as any other.
-        """
+        """Registers a session over streamable HTTP at its handshake: the rest may reach other replicas."""
         connection = connection_of(ctx)
         if connection.session_id is None or not self._is_wrapped(ctx):
             return

@@ -17,10 +17,7 @@ Ends = tuple[MemoryObjectSendStream[Any], MemoryObjectReceiveStream[Any]]
 
 
 def lighter_ends(ends: Ends) -> "tuple[Inlet, Outlet] | None":
-    """Returns what takes the place of the `ends` of a stream from now on; None if a sender waits in it.
-
-    A task that waits for a message in the stream gets the next one there.
-    """
+    """Returns what takes the place of the `ends` of a stream from now on; None if a sender waits in it."""
     now = ends[0].statistics()
     if now.tasks_waiting_send or now.current_buffer_used or now.tasks_waiting_receive > 1:
         return None

@@ -61,10 +61,7 @@ class TaskSource(Protocol):
     """The tasks of this server."""
 
     async def known(self, ctx: RequestContext, ids: Sequence[str]) -> dict[str, str]:
-        """Returns the tasks among these that exist and are the sender's: their keys by their ids.
-
-        Raises `MCPError` if the request may not ask for tasks, and `LimitReached` if there are too many.
-        """
+        """Returns the keys of those tasks that are the sender's, by their ids. Raises `MCPError` or `LimitReached`."""
         ...
 
     def follow(
@@ -313,10 +310,7 @@ class ModernEra:
     async def _catch_up(
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
     ) -> tuple[Cursor, bool, bool]:
-        """Puts what the listener missed at the front of its stream.
-
-        Returns its cursor, whether nothing that it missed is lost, and whether something follows.
-        """
+        """Puts what was missed at the front. Returns the cursor, whether nothing is lost, and if something follows."""
         missed = None if since is None else await self._core.since(since, wanted.wants)
         # Of many, reading everything again costs the listener no more, and the server far less.
         most = max(self._core.policy.limits.backlog, len(wanted.subscriptions))

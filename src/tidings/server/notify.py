@@ -70,10 +70,7 @@ def note_own(uris: Iterable[str]) -> None:
 
 
 class Times:
-    """The times, traces and originators of changes on their way through the bus.
-
-    Each is taken once; what is forgotten meanwhile is not sent. Of several changes that are merged, the first counts.
-    """
+    """The times, traces and originators of changes on their way. Of merged changes, the first counts."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

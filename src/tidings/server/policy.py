@@ -103,10 +103,7 @@ class SubscriptionPolicy:
         return [text for text in permitted if text not in missing]
 
     def check(self, subscriptions: Iterable[str], *, held: int = 0) -> list[str]:
-        """Returns `subscriptions`, each once, if all are well-formed, allowed and, beside those `held`, not too many.
-
-        Raises `LimitReached`, `InvalidUri` or `NotSubscribable` otherwise.
-        """
+        """Returns each subscription once. Raises `LimitReached`, `InvalidUri` or `NotSubscribable`."""
         distinct = list(dict.fromkeys(subscriptions))
         if len(distinct) + held > self.limits.subscriptions:
             raise LimitReached(

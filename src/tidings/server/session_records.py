@@ -141,10 +141,7 @@ class SessionRecords:
     async def change(
         self, session_id: str, known: SessionRecord | None, change: Callable[[SessionRecord], object]
     ) -> SessionRecord:
-        """Applies `change` to a record, or to what is `known` of it if it was lost.
-
-        Raises `LimitReached` if others write it all the time, and `SessionEnded` if there is none.
-        """
+        """Applies `change` to a record, or to what is `known` if it was lost. Raises `LimitReached`, `SessionEnded`."""
         for _ in range(_MOST_TRIES):
             found = await self._stored.get(_key(session_id))
             if found is not None and found.value != _ENDED:

@@ -253,10 +253,7 @@ class SharedSessions:
         self._background.start(end())
 
     async def find(self, session_id: str, front: Front, scope: Scope) -> SharedSession | None:
-        """Returns the session with this id, adopted if need be; None if there is none that the sender may use.
-
-        Raises one of `REFUSED` if it cannot be looked up or adopted now, or was ended meanwhile.
-        """
+        """Returns a session, adopted if need be; None if the sender may use none. Raises one of `REFUSED`."""
         session = self._held.get(session_id)
         may_exist = session_id not in self._unshared and _ID.fullmatch(session_id)
         if session is None and may_exist and await self._records.work():

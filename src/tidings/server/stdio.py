@@ -85,10 +85,7 @@ async def serve_stdio(
 
 
 class _Answers:
-    """The stream of messages to the client, and the requests that wait for their answer.
-
-    The middleware adds them, and the answers that are sent remove them.
-    """
+    """The stream of messages to the client, and the requests that wait for their answer."""
 
     stream: Any
 
@@ -144,10 +141,7 @@ def _input(on_end: Callable[[], None]) -> Generator["_LineReader"]:
 
 
 class _LineReader:
-    """Lines from a file descriptor, read in a thread that the process does not wait for.
-
-    After the last one, `on_end` is called, and the lines end when that has called `end`.
-    """
+    """Lines from a file descriptor, read in a thread that nobody waits for. They end when `on_end` has called `end`."""
 
     def __init__(self, fd: int, on_end: Callable[[], None]) -> None:
         self._fd = fd

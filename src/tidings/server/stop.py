@@ -35,10 +35,7 @@ BUS: Final = Share(0.85, at_least=0.05)  # The bus is closed.
 
 
 class StopBudget:
-    """The time of one stop, shared by its parts: each has what those before it have left over.
-
-    It is twice as long with 10,000 streams: to end them takes nearly a second of the processor.
-    """
+    """The time of one stop: each part has what those before it have left over. Twice as long with 10,000 streams."""
 
     def __init__(self, clock: Callable[[], float], streams: int = 0) -> None:
         self._clock = clock
@@ -72,10 +69,7 @@ class BrokenOff:
 
 
 class StopSignals:
-    """Calls `on_stop` on its event loop when the process is asked to stop, and then the handler from before.
-
-    Several servers of one process each add a link on top of the others', and remove it in any order.
-    """
+    """Calls `on_stop` when the process is asked to stop, then the handler from before. Any order works."""
 
     def __init__(self, on_stop: Callable[[], object]) -> None:
         self._on_stop = on_stop

@@ -288,10 +288,7 @@ class Borrowing:
 
 
 def _session_of(scope: Scope, start: Message) -> str | None:
-    """Returns the id of the session that a stream belongs to.
-
-    A request may name any session, on any path. The answer names the one whose client the SDK has let in.
-    """
+    """Returns the session of a stream. A request may name any; the answer names the one that was let in."""
     session_id = header_of(start, SESSION_ID)
     return session_id.decode("latin-1") if session_id and session_id == header_of(scope, SESSION_ID) else None
 
@@ -370,10 +367,7 @@ class SessionGate:
         await self._app(inner, body.receive, answer)
 
     async def _answering(self, session: SharedSession, scope: Scope, status: int, body: "_Body") -> None:
-        """Does what concerns the session and other replicas, before the sender of a request has the answer.
-
-        The app has checked the sender by then.
-        """
+        """Does what concerns other replicas, before the sender of a request has the answer. The app has checked it."""
         if status < 400:
             session.front, session.scope, session.used = self._front, scope, True
         match scope["method"], status:
@@ -411,10 +405,7 @@ class SessionGate:
                 self.sessions.end_soon(session)
 
     async def _serve_sse_message(self, session_id: str, inner: Scope, receive: Receive, send: Send) -> None:
-        """Serves a message of an SSE session, or passes it on to the replica that holds the session.
-
-        The app is asked first: if it does not know the session, it has still checked the sender.
-        """
+        """Serves a message of an SSE session. Passes it on if the app does not know that."""
         body, unknown, path = _Body(receive), list[Message](), inner["path"]
 
         async def answer(message: Message) -> None:

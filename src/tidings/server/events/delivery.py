@@ -166,10 +166,7 @@ class Delivery:
     async def _send(
         self, message_id: str, name: str, message: Json, cursor: str, listener: Listener, *, once: bool = False
     ) -> bool:
-        """Returns True once a message was received or is parked, and False if the subscription ends before.
-
-        Raises `_Parked`. `once`: it was delivered or parked before, and is posted once more.
-        """
+        """Returns True once a message was received or parked, False if the subscription ends. Raises `_Parked`."""
         progress, delays = self._progress, self._means.settings.retries
         body = canonical(message).encode()
         at, is_again = time.time(), progress.trying == message_id

@@ -146,10 +146,7 @@ class GrantStore:
         return None if stored is None else stored.revision
 
     async def change(self, grant_id: str, edit: Callable[[Grant | None], Grant], most: int) -> Grant:
-        """Puts what `edit` returns in place of a grant. Raises `LimitReached` if its owner would have more than `most`.
-
-        `edit` is called again if somebody else has changed the grant meanwhile.
-        """
+        """Puts what `edit` returns in place of a grant, again if others have changed it. Raises `LimitReached`."""
 
         async def edited(value: bytes | None) -> Grant:
             there = None if value is None else Grant.parse(value)

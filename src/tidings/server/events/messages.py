@@ -273,11 +273,7 @@ class EventType:
             raise ValueError(f"This is no payload of the event {self.name!r}: {problems(error)}") from error
 
     def matcher(self, arguments: BaseModel) -> Callable[[Event], bool]:
-        """Returns the function that decides whether a subscriber wants an event.
-
-        Its arguments decide, if their class has a method `matches`. Otherwise each that is given has to equal the field
-        of the payload with its name.
-        """
+        """Returns the function that decides whether a subscriber wants an event: see `Live.event`."""
         if isinstance(arguments, _Matches):
             decide, model = arguments.matches, self.payload
             return lambda event: bool(decide(model.model_validate(event.data)))

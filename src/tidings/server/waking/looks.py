@@ -66,10 +66,7 @@ class _Answer:
 
 
 class QuickLooks:
-    """The answers to looks that may be repeated: to a caller that has signed in for `seconds` at most, else for longer.
-
-    `is_unchanged` returns whether a look at a task would find this record now.
-    """
+    """The answers to looks that may be repeated for `seconds`, to nobody in particular for longer, while unchanged."""
 
     def __init__(self, is_unchanged: Callable[[str, TaskRecord], bool], seconds: float) -> None:
         self._is_unchanged = is_unchanged

@@ -231,10 +231,7 @@ class RunningTasks:
 
 
 class TaskRun:
-    """One call of a tool that runs as a task.
-
-    It takes the place of the channel to the client for the tool: see `DispatchContext` of the SDK.
-    """
+    """One call of a tool that runs as a task. It is the tool's channel to the client: `DispatchContext` of the SDK."""
 
     def __init__(self, ctx: RequestContext, call_next: CallNext, tasks: RunningTasks, key: str, place: Place) -> None:
         session = ctx.session

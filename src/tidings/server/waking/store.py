@@ -200,10 +200,7 @@ class TaskStore:
         return view.record
 
     async def change(self, key: str, edit: Edit) -> TaskRecord:
-        """Puts what `edit` returns in place of a task, unless it is final, and returns what is there then.
-
-        `edit` is called again if somebody else has changed the task meanwhile. Raises `UnknownTask`.
-        """
+        """Puts what `edit` returns in place of a task, unless that is final, and returns what is there then."""
         view = self._views.get(key) or await self._read(key)
         while not view.record.is_final:
             record = edit(view.record)

@@ -47,11 +47,7 @@ _UNASKED_SECONDS: Final = 60.0  # A task that is over, and that nobody asks for,
 
 
 class Gathering(Collector):
-    """A subscriber that gathers what changes, and calls `when_ready` when that has been quiet for a while.
-
-    It is ready at once when the log was lost. It then goes on to gather. Changes of `origin` itself do not count,
-    unless `own` is set.
-    """
+    """Gathers changes (its origin's own only if `own`), and is ready when they are quiet, or the log was lost."""
 
     __slots__ = (
         *("_end_of_quiet", "_timer", "_waking", "before", "changed"),
