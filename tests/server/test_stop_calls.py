@@ -28,9 +28,9 @@ from tests.server.programs import SEND_BUFFER
 from tests.server.serving import PROMPT, ROOT, child, eventually, notes, serving, serving_apart
 from tests.server.wire import Era, Session, both_eras, subscribe
 from tidings.client import ClientConfig
-from tidings.errors import EffectUnknown
-from tidings.server.calls import RunningCalls
-from tidings.server.stop import CALLS, CANCELLED, BrokenOff, Share, StopBudget
+from tidings.errors import EffectUnknown, LimitReached
+from tidings.server.http_exchange import error_data
+from tidings.server.stop import CALLS, CANCELLED, BrokenOff, RunningCalls, Share, StopBudget
 
 pytestmark = pytest.mark.anyio
 
@@ -378,15 +378,16 @@ async def test_a_request_that_ends_in_time_is_answered_and_one_that_comes_later_
             enough.set()
             await ending
         assert running.result() == {"done": "mine"}
-        with pytest.raises(MCPError) as refusal:
-            await run(calls, handler)
-        assert refusal.value.error.data == {
+        with pytest.raises(LimitReached) as refusal:
+            calls.check()
+        assert error_data(refusal.value) == {
             "code": "limit-reached",
             "retryable": True,
             "limit": "stopping",
             "scope": "server",
         }
         calls.begin()
+        calls.check()
         assert await run(calls, handler) == {"done": "mine"}
 
 

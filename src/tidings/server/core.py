@@ -426,7 +426,7 @@ def _is_notice(change: Change | None) -> TypeGuard[ResourceUpdated]:
 
 
 @contextmanager
-def rpc_errors(ctx: RequestContext, *, not_found: int) -> Generator[None]:
+def rpc_errors(ctx: RequestContext, *, not_found: int = types.INVALID_PARAMS) -> Generator[None]:
     """Turns named errors into JSON-RPC errors: see `rpc_error`. If there is no room at present, HTTP says so, too."""
     try:
         yield
@@ -437,7 +437,7 @@ def rpc_errors(ctx: RequestContext, *, not_found: int) -> Generator[None]:
         raise rpc_error(error, not_found=not_found) from error
 
 
-def rpc_error(error: errors.TidingsError, *, not_found: int) -> MCPError:
+def rpc_error(error: errors.TidingsError, *, not_found: int = types.INVALID_PARAMS) -> MCPError:
     """Returns a named error as a JSON-RPC error. `not_found` is the era's code for a missing resource."""
     is_invalid = isinstance(error, errors.InvalidUri | errors.NotSubscribable)
     code = types.INVALID_PARAMS if is_invalid else types.INTERNAL_ERROR

@@ -31,9 +31,8 @@ from tidings.errors import TransportError
 from tidings.server import legacy
 from tidings.server.adapters import Adapter, answers_held_open, keep_alive_seconds
 from tidings.server.borrowed_stream import BorrowedStream
-from tidings.server.calls import RunningCalls
 from tidings.server.config import CoalesceSetting, Events, Waking
-from tidings.server.core import Core, invalid_params
+from tidings.server.core import Core, invalid_params, rpc_errors
 from tidings.server.events.catalogue import ModelT
 from tidings.server.events.extension import EventsExtension
 from tidings.server.events.messages import METHODS, with_capability
@@ -45,7 +44,7 @@ from tidings.server.notify import EVENTS, REVOKED, TASKS, Notifier
 from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
-from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, StopBudget, StopSignals
+from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, RunningCalls, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
 from tidings.server.waking.changes import ChangesTool, Describe, HostChannel
 from tidings.server.waking.extension import WakingExtension
@@ -144,6 +143,8 @@ class Live:
         else:
             self._signals.install(only_if_handled=True)
             served = call_next if self._waking is None else partial(self._waking.serve, call_next=call_next)
+            with rpc_errors(ctx):
+                self._calls.check()
             result = await self._calls.run(ctx, served)
         if self._events is not None and ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             # The SDK drops what it does not know of the capabilities that a handler returns, so this comes after it.

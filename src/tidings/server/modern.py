@@ -196,7 +196,7 @@ class ListenStream(Subscriber):
             stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
             answer["result"] = {**_RESULT, "_meta": {**self._meta, **stamp}}
         else:
-            answer["error"] = rpc_error(reason, not_found=types.INVALID_PARAMS).error.model_dump(exclude_none=True)
+            answer["error"] = rpc_error(reason).error.model_dump(exclude_none=True)
         return b"event: message\r\ndata: %b\r\n\r\n" % json.dumps(answer, separators=(",", ":")).encode()
 
 
@@ -218,7 +218,7 @@ class ModernEra:
         if size > _LONGEST_ID:  # It is a part of each notification.
             text = f"An id of subscriptions/listen has at most {_LONGEST_ID} characters."
             raise MCPError(types.INVALID_REQUEST, text)
-        with rpc_errors(ctx, not_found=types.INVALID_PARAMS), self._place(ctx, params.notifications):
+        with rpc_errors(ctx), self._place(ctx, params.notifications):
             await self._listen(ctx, params)
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 

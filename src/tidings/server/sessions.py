@@ -146,6 +146,7 @@ class SharedSessions:
     def __init__(self, bus: Bus, records: Records, *, idle: float, position: Callable[[], Cursor]) -> None:
         self._bus = bus
         self._records = SessionRecords(records, idle)
+        self.record_of = self._records.get
         self._idle = idle
         self._position = position
         self._replica = secrets.token_hex(4)
@@ -195,9 +196,10 @@ class SharedSessions:
         owner = owner_of(request.scope)
         if adopted is not None and (adopted[1].owner, adopted[1].server) != (owner, server):
             raise SessionEnded
-        new = SessionRecord(owner, str(self._position()), dict(ctx.params or {}), server)
+        since, handshake = str(self._position()), dict(ctx.params or {})
+        new = SessionRecord(owner, since, handshake, server, replicas=[self._replica])
         session_id, record = adopted or (local_id, new)
-        if adopted is None and not await self._create(session_id, record):
+        if adopted is None and not await self._records.create(session_id, record):
             self._unshared.add(local_id)
             connection.exit_stack.callback(self._unshared.discard, local_id)
             return None
@@ -211,8 +213,9 @@ class SharedSessions:
     async def begin_sse(self, session_id: str, front: Front, scope: Scope, endpoint: bytes) -> SharedSession | None:
         """Begins a session of the SSE transport, whose messages are sent to `endpoint`."""
         path = unquote(endpoint.decode())
-        record = SessionRecord(owner_of(scope), str(self._position()), endpoint=path, stream=self._replica)
-        if not await self._create(session_id, record):
+        since, me = str(self._position()), self._replica
+        record = SessionRecord(owner_of(scope), since, endpoint=path, stream=me, replicas=[me])
+        if not await self._records.create(session_id, record):
             return None
         session = SharedSession(session_id, session_id, record, front, scope)
         session.endpoint, session.streams = endpoint, 1
@@ -287,13 +290,6 @@ class SharedSessions:
             await front.ask(scope, method="DELETE", session_id=session.local_id)
             raise
         return session
-
-    async def record_of(self, session_id: str) -> SessionRecord | None:
-        return await self._records.get(session_id)
-
-    async def _create(self, session_id: str, record: SessionRecord) -> bool:
-        record.joined_by(self._replica)
-        return await self._records.create(session_id, record)
 
     async def _edit(
         self,

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-import mcp_types as types
 from pydantic import BaseModel
 
 from tidings._kit import event_wire
@@ -25,7 +24,6 @@ from tidings.errors import EventNotFound, TidingsError, TransportError
 from tidings.server.adapters import Adapter
 from tidings.server.config import Events
 from tidings.server.core import Core, rpc_error, rpc_errors
-from tidings.server.events import messages
 from tidings.server.events.messages import (
     Event,
     EventType,
@@ -34,6 +32,7 @@ from tidings.server.events.messages import (
     event_error,
     filter_of,
     invalid,
+    iso,
     log_types,
 )
 from tidings.server.events.reading import (
@@ -212,11 +211,12 @@ class EventCatalogue:
             source.leave(reader)
 
     def body(self, kind: EventType, event: Event) -> Json:
-        return messages.event_body(event.id, kind.name, event.at, event.data, self.cursor_text(kind, event.cursor))
+        body: Json = {"eventId": event.id, "name": kind.name, "timestamp": iso(event.at), "data": event.data}
+        return {**body, "cursor": self.cursor_text(kind, event.cursor)}
 
     @contextmanager
     def errors(self, ctx: RequestContext) -> Generator[None]:
-        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+        with rpc_errors(ctx):
             try:
                 yield
             except TidingsError as error:
@@ -226,4 +226,4 @@ class EventCatalogue:
 
     def as_json(self, error: TidingsError) -> Json:
         named = event_error(error, self._settings.error_codes)
-        return (named or rpc_error(error, not_found=types.INVALID_PARAMS)).error.model_dump(exclude_none=True)
+        return (named or rpc_error(error)).error.model_dump(exclude_none=True)

@@ -43,7 +43,7 @@ class EventsExtension:
         self.publish = catalogue.publish
         hooks = self._webhooks = WebhookSubscriptions(core, catalogue, settings.webhooks)
         server = adapter.lowlevel
-        server.add_request_handler(event_wire.LIST, messages.ListParams, self._list)
+        server.add_request_handler(event_wire.LIST, types.PaginatedRequestParams, self._list)
         server.add_request_handler(event_wire.POLL, messages.PollParams, self._poll)
         server.add_request_handler(event_wire.STREAM, messages.StreamParams, self._stream)
         server.add_request_handler(event_wire.SUBSCRIBE, messages.SubscribeParams, hooks.subscribe)
@@ -89,7 +89,7 @@ class EventsExtension:
         finally:
             place.release()
 
-    async def _list(self, ctx: RequestContext, params: messages.ListParams) -> Json:
+    async def _list(self, ctx: RequestContext, params: types.PaginatedRequestParams) -> Json:
         with self._catalogue.errors(ctx):
             if params.cursor is not None:
                 raise invalid("This list has one page: ask for it without a cursor.", field="cursor")
@@ -125,8 +125,13 @@ class EventsExtension:
                 cursor = event.cursor
                 break
         more = batch.more or len(bodies) < len(batch.events)
-        text = self._catalogue.cursor_text(kind, cursor)
-        return messages.poll_result(bodies, text, truncated=batch.truncated, more=more, wait=self._settings.poll)
+        return {
+            "events": bodies,
+            "cursor": self._catalogue.cursor_text(kind, cursor),
+            "truncated": batch.truncated,
+            "hasMore": more,
+            "nextPollMs": 0 if more else round(self._settings.poll * 1000),
+        }
 
     async def _stream(self, ctx: RequestContext, params: messages.StreamParams) -> Json:
         request_id = ctx.request_id

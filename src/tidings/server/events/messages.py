@@ -7,7 +7,7 @@ are served, or `Events.error_codes` chooses.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, Protocol, runtime_checkable
@@ -71,12 +71,6 @@ def event_error(error: TidingsError, codes: ErrorCodes) -> MCPError | None:
 # Requests
 
 
-class ListParams(types.RequestParams):
-    """The parameters of `events/list`."""
-
-    cursor: str | None = None
-
-
 class Wanted(types.RequestParams):
     """An event type, and what is wanted of it."""
 
@@ -138,11 +132,6 @@ class RedeliverParams(types.RequestParams):
 # Answers and messages
 
 
-def event_body(event_id: str, name: str, at: float, data: Any, cursor: str) -> Json:
-    """Returns an event as clients get it."""
-    return {"eventId": event_id, "name": name, "timestamp": iso(at), "data": data, "cursor": cursor}
-
-
 def stream_message(method: str, request_id: types.RequestId, params: Mapping[str, Any]) -> Any:
     """Returns a notification of `events/stream`."""
     return types.Notification[dict[str, Any], str](method=method, params={**params, **stream_result(request_id)})
@@ -151,17 +140,6 @@ def stream_message(method: str, request_id: types.RequestId, params: Mapping[str
 def stream_result(request_id: types.RequestId) -> Json:
     """Returns the result of a stream that ends in good order."""
     return {"_meta": {SUBSCRIPTION_ID_META_KEY: request_id}}
-
-
-def poll_result(events: Sequence[Json], cursor: str, *, truncated: bool, more: bool, wait: float) -> Json:
-    """Returns the result of a poll, which may be repeated after `wait` seconds."""
-    return {
-        "events": list(events),
-        "cursor": cursor,
-        "truncated": truncated,
-        "hasMore": more,
-        "nextPollMs": 0 if more else round(wait * 1000),
-    }
 
 
 def iso(at: float) -> str:

@@ -110,7 +110,7 @@ class WakingExtension:
                 return await self._wait(ctx)
             mode = self.running.modes.get(name, False)
             if mode and declares_tasks(ctx):
-                with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+                with rpc_errors(ctx):
                     return self._enveloped(ctx, await self.running.call(ctx, partial(self._call, call_next=call_next)))
             if mode == "required":
                 raise _undeclared()
@@ -147,7 +147,7 @@ class WakingExtension:
 
     async def _wait(self, ctx: RequestContext) -> Json:
         arguments: Any = (ctx.params or {}).get("arguments")
-        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+        with rpc_errors(ctx):
             try:
                 given = cast("Json", arguments) if isinstance(arguments, dict) else {}
                 result = await self._waits.call(ctx, given, as_task=declares_tasks(ctx))
@@ -164,7 +164,7 @@ class WakingExtension:
 
     async def _get(self, ctx: RequestContext, params: TaskParams) -> Json:
         key, scope = await self._key(ctx, params), scope_of(ctx)
-        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+        with rpc_errors(ctx):
             record = await self.state_of(ctx, key)
         look: Look | None = (scope or {}).get(LOOK_KEY)
         if look is not None:
@@ -198,7 +198,7 @@ class WakingExtension:
 
     async def _edit(self, ctx: RequestContext, params: TaskParams, edit: Edit) -> Json:
         key = await self._key(ctx, params)
-        with rpc_errors(ctx, not_found=types.INVALID_PARAMS):
+        with rpc_errors(ctx):
             await self.store.change(key, edit)
         return {}
 

@@ -347,7 +347,7 @@ class TaskRun:
             try:
                 self._hold(len(bytes(over)))
             except LimitReached as error:
-                refused = rpc_error(error, not_found=types.INTERNAL_ERROR).error
+                refused = rpc_error(error).error
                 over = record.failed(refused.model_dump(mode="json", exclude_none=True))
             return over.kept_for(self._tasks.keep_seconds(self.client))
 

@@ -213,7 +213,8 @@ class TaskStore:
             stored = await self._core.records.put(_place(key), value, seconds=seconds, revision=view.revision)
             if stored is not None:
                 view = self._see(key, record, stored.revision, len(value), time.monotonic())
-                await self._tell(key)
+                with suppress(TransportError):  # The notice is obeyed here, kept, and published when the bus is back.
+                    await self._core.publish(ResourceUpdated(TASKS + _start(key)))
                 break
             view = await self._read(key)
         return view.record
@@ -245,10 +246,6 @@ class TaskStore:
     def told(self, key: str) -> None:
         for changed in self._watched.get(_start(key), {}).get(key, ()):
             changed(key)
-
-    async def _tell(self, key: str) -> None:
-        with suppress(TransportError):  # The notice is obeyed here, kept, and published when the bus is back.
-            await self._core.publish(ResourceUpdated(TASKS + _start(key)))
 
     async def _read(self, key: str) -> _View:
         asked_at = time.monotonic()
