@@ -270,6 +270,16 @@ class Core:
             return None
         return [(place, change) for place, change in entries if wanted(change) and not _is_notice(change)]
 
+    async def catch_up(
+        self, subscriber: Subscriber, since: Cursor, wanted: Callable[[Change], bool]
+    ) -> list[Entry] | None:
+        """Puts what was missed at the front of a stream. Returns None if that is lost, or too much."""
+        missed = await self.since(since, wanted)
+        if missed is None or len(missed) > max(self.policy.limits.backlog, len(subscriber.subscriptions)):
+            return None
+        subscriber.replay(Frame(place, change, self.cursor_text(place)) for place, change in missed)
+        return missed
+
     def revoked(self, principal: str) -> None:
         self.last_revoked = asyncio.get_running_loop().time()
         for subscriber in self.hub:

@@ -46,9 +46,8 @@ from tidings.server.sessions import SharedSessions
 from tidings.server.stdio import serve_stdio
 from tidings.server.stop import BUS, DRAIN, END, FLUSH, HOOKS, RunningCalls, StopBudget, StopSignals
 from tidings.server.subscriber import Subscriber
-from tidings.server.waking.changes import ChangesTool, Describe, HostChannel
+from tidings.server.waking.changes import ChangesTool, Describe, HostChannel, Shows, shown_resources
 from tidings.server.waking.extension import WakingExtension
-from tidings.server.waking.hints import Shows, shown_resources
 from tidings.server.waking.running import TaskMode
 from tidings.server.wrapper import LOOK_SECONDS, Borrowing, PassedRequests, SessionGate
 

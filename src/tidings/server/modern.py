@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, Protocol, cast
 
 import anyio
@@ -293,13 +292,8 @@ class ModernEra:
 
     async def _honoured(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Filter:
         """Returns the part of `asked` that is served: what the sender may not hear of is left out."""
-        policy = self._core.policy
-        subscriptions = policy.check(asked.resource_subscriptions or ())
-        if policy.asks:
-            permitted = policy.honoured(subscriptions, partial(policy.allows, ctx))
-            subscriptions = await self._core.unless_stopping(permitted)
-        elif missing := policy.missing(subscriptions):
-            raise policy.not_found(missing)
+        accepted = self._core.policy.accepted(ctx, asked.resource_subscriptions or ())
+        subscriptions = await self._core.unless_stopping(accepted)
         return Filter.of(
             subscriptions,
             tools=bool(asked.tools_list_changed),
@@ -310,12 +304,7 @@ class ModernEra:
     async def _catch_up(
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor
     ) -> tuple[Cursor, bool, bool]:
-        """Puts what was missed at the front. Returns the cursor, whether nothing is lost, and if something follows."""
-        missed = None if since is None else await self._core.since(since, wanted.wants)
-        # Of many, reading everything again costs the listener no more, and the server far less.
-        most = max(self._core.policy.limits.backlog, len(wanted.subscriptions))
-        if since is None or missed is None or len(missed) > most:
-            return position, False, False
-        stream.replay(Frame(place, change, self._core.cursor_text(place)) for place, change in missed)
+        """Returns the cursor of the listener, whether nothing that it missed is lost, and whether something follows."""
+        missed = None if since is None else await self._core.catch_up(stream, since, wanted.wants)
         # With the acknowledgment alone, a listener that missed something knows no more than before.
-        return (since if missed else position), True, bool(missed)
+        return since if since is not None and missed else position, missed is not None, bool(missed)

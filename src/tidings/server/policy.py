@@ -102,6 +102,15 @@ class SubscriptionPolicy:
         missing = set(self.missing(permitted)) if permitted else ()
         return [text for text in permitted if text not in missing]
 
+    async def accepted(self, ctx: RequestContext, asked: Iterable[str]) -> list[str]:
+        """Returns those that are honoured. Raises if one is not well-formed, or missing and nobody is asked."""
+        subscriptions = self.check(asked)
+        if self.asks:
+            return await self.honoured(subscriptions, functools.partial(self.allows, ctx))
+        if missing := self.missing(subscriptions):
+            raise self.not_found(missing)
+        return subscriptions
+
     def check(self, subscriptions: Iterable[str], *, held: int = 0) -> list[str]:
         """Returns each subscription once. Raises `LimitReached`, `InvalidUri` or `NotSubscribable`."""
         distinct = list(dict.fromkeys(subscriptions))

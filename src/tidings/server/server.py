@@ -33,7 +33,7 @@ from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Wak
 from tidings.server.live import Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy
-from tidings.server.waking.hints import shown_resources
+from tidings.server.waking.changes import shown_resources
 from tidings.server.waking.running import TaskMode
 
 

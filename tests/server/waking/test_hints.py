@@ -16,8 +16,8 @@ from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
 from tidings.bus.sqlite import SqliteBus
 from tidings.server import Waking
-from tidings.server.waking import hints
-from tidings.server.waking.hints import Hints, shown_resources
+from tidings.server.waking import changes as hints
+from tidings.server.waking.changes import Hints, shown_resources
 
 pytestmark = pytest.mark.anyio
 A, B = "note://a", "note://b"

@@ -7,11 +7,11 @@ the same event fails again after that, the event is. A parked event is among the
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
+from weakref import WeakValueDictionary
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -26,7 +26,6 @@ from tidings.bus.streams import Lease, parse_cursor
 from tidings.changes import Cursor
 from tidings.errors import TidingsError, TransportError
 from tidings.server.config import Webhooks
-from tidings.server.core import Core
 from tidings.server.events.catalogue import EventCatalogue, Selection
 from tidings.server.events.grants import Grant, GrantStore, Progress
 from tidings.server.events.messages import EventType, Json, canonical, iso
@@ -34,16 +33,15 @@ from tidings.server.events.reading import Listener, Permits, Reader
 from tidings.server.policy import RequestContext
 
 if TYPE_CHECKING:
-    from tidings.server.events.posting import Answer
+    from tidings.server.events.posting import Answer, Poster
 
 _AT_ONCE: Final = 10  # Events that are read ahead: each may take 256 KiB.
 _SAVE_SECONDS: Final = 0.5  # Between two writes of progress. What was delivered since is delivered again after a crash.
 _IDLE_SAVE_SECONDS: Final = 60.0  # Until progress is written that only passed over events for others.
 _RETRY_SECONDS: Final = 1.0  # While the bus is away.
+_POSTS_AT_ONCE: Final = 16  # For one principal, so that slow receivers do not delay the others.
 _MOST_SHOWN: Final = 1_000
 _JITTER: Final = 0.2
-
-Post = Callable[[Grant, str, bytes], Awaitable[tuple["Answer", dict[str, str]]]]
 
 
 class _Parked(Exception):
@@ -54,15 +52,38 @@ class _Superseded(Exception):
     """Another replica has written the progress: it has the lease now."""
 
 
-@dataclass(frozen=True, slots=True)
 class Means:
     """The means by which a replica delivers."""
 
-    core: Core
-    events: EventCatalogue
-    store: GrantStore
-    settings: Webhooks
-    post: Post
+    def __init__(self, events: EventCatalogue, settings: Webhooks) -> None:
+        self.core = events.core
+        self.events = events
+        self.store = GrantStore(events.core.records)
+        self.settings = settings
+        self._poster: Poster | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @property
+    def poster(self) -> "Poster":
+        if self._poster is None:
+            from tidings.server.events.posting import Poster  # noqa: PLC0415 - only servers with webhooks need it
+
+            self._poster = Poster(seconds=self.settings.timeout, local=self.settings.local)
+        return self._poster
+
+    async def post(self, grant: Grant, message_id: str, body: bytes) -> "tuple[Answer, dict[str, str]]":
+        sealed = [text for text, until in grant.secrets if until > time.time()]
+        opened = [await self.core.seals.open(grant.id, text) for text in sealed]
+        keys = [event_wire.secret_key(secret) for secret in dict.fromkeys(opened) if secret is not None]
+        if (turn := self._turns.get(grant.owner)) is None:
+            turn = self._turns[grant.owner] = asyncio.Semaphore(_POSTS_AT_ONCE)
+        async with turn:
+            return await self.poster.post(grant.url, message_id, grant.id, body, keys)
+
+    async def aclose(self) -> None:
+        if self._poster is not None:
+            await self._poster.aclose()
+            self._poster = None
 
 
 def context_of(grant: Grant) -> RequestContext:

@@ -9,8 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakValueDictionary
+from typing import Any, Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 
@@ -25,13 +24,10 @@ from tidings.server.core import Core, scope_of
 from tidings.server.events import messages
 from tidings.server.events.catalogue import EventCatalogue, Selection
 from tidings.server.events.delivery import Delivery, Means, status_of, webhook_reading
-from tidings.server.events.grants import PARTS, Grant, GrantStore, Listed, Progress, part_of
+from tidings.server.events.grants import PARTS, Grant, Listed, Progress, part_of
 from tidings.server.events.messages import Json, canonical, invalid, iso
 from tidings.server.notify import EVENTS
 from tidings.server.policy import RequestContext, holder_of
-
-if TYPE_CHECKING:
-    from tidings.server.events.posting import Answer, Poster
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +37,6 @@ _SHORTEST: Final = 60.0  # A grant.
 _ROTATION_SECONDS: Final = 3_600.0  # For which messages are also signed with the secret that was replaced.
 _CHALLENGED_SECONDS: Final = 86_400.0  # For which the answer to a challenge counts.
 _LONGEST_ARGUMENTS: Final = 8_192
-_POSTS_AT_ONCE: Final = 16  # For one principal, so that slow receivers do not delay the others.
 
 
 class WebhookSubscriptions:
@@ -51,15 +46,13 @@ class WebhookSubscriptions:
         self._core = core
         self._events = events
         self._settings = settings
-        self._store = GrantStore(core.records)
+        self._means = Means(events, settings)
+        self._store = self._means.store
         self._background = Background()
-        self._poster_: Poster | None = None
-        self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._parts: list[_Part] = []
 
     def start(self) -> None:
-        means = Means(self._core, self._events, self._store, self._settings, self._post)
-        self._parts = [_Part(number, means) for number in range(PARTS)]
+        self._parts = [_Part(number, self._means) for number in range(PARTS)]
         for part in self._parts:
             self._background.start(part.run())
 
@@ -72,26 +65,7 @@ class WebhookSubscriptions:
         self._background.cancel()
         await self._background.finished()
         self._parts = []
-        if self._poster_ is not None:
-            await self._poster_.aclose()
-            self._poster_ = None
-
-    @property
-    def _poster(self) -> "Poster":
-        if self._poster_ is None:
-            from tidings.server.events.posting import Poster  # noqa: PLC0415 - only servers with webhooks need it
-
-            self._poster_ = Poster(seconds=self._settings.timeout, local=self._settings.local)
-        return self._poster_
-
-    async def _post(self, grant: Grant, message_id: str, body: bytes) -> "tuple[Answer, dict[str, str]]":
-        sealed = [text for text, until in grant.secrets if until > time.time()]
-        opened = [await self._core.seals.open(grant.id, text) for text in sealed]
-        keys = [event_wire.secret_key(secret) for secret in dict.fromkeys(opened) if secret is not None]
-        if (turn := self._turns.get(grant.owner)) is None:
-            turn = self._turns[grant.owner] = asyncio.Semaphore(_POSTS_AT_ONCE)
-        async with turn:
-            return await self._poster.post(grant.url, message_id, grant.id, body, keys)
+        await self._means.aclose()
 
     async def _challenge(self, grant: Grant) -> None:
         """Asks a receiver if it wants these events. Raises `CallbackFailed`."""
@@ -100,7 +74,7 @@ class WebhookSubscriptions:
             return
         nonce = secrets.token_urlsafe(24)
         body = canonical({"type": "verification", "challenge": nonce}).encode()
-        answer, _ = await self._post(grant, f"msg_verification_{secrets.token_hex(12)}", body)
+        answer, _ = await self._means.post(grant, f"msg_verification_{secrets.token_hex(12)}", body)
         said: Any = None
         with suppress(ValueError, RecursionError, TypeError, KeyError):
             said = json.loads(answer.body)["challenge"]
@@ -140,7 +114,7 @@ class WebhookSubscriptions:
                 raise invalid(str(error), field="delivery.secret") from None
             if len(canonical(params.arguments)) > _LONGEST_ARGUMENTS:
                 raise invalid(f"The arguments have more than {_LONGEST_ARGUMENTS} characters.", field="arguments")
-            if why := await self._poster.check(delivery.url):
+            if why := await self._means.poster.check(delivery.url):
                 raise invalid(f"This URL cannot receive webhooks: {why}.", field="delivery.url")
             asked = self._settings.longest if params.ttl_ms is None else max(params.ttl_ms / 1000, _SHORTEST)
             start, truncated = await self._start(ctx, selection, params)

@@ -26,7 +26,7 @@ from tidings.server.core import Core, rpc_errors, scope_of
 from tidings.server.modern import TaskFrame, is_modern
 from tidings.server.notify import CALLER, REVOKED, TASKS, ToolCaller
 from tidings.server.policy import RequestContext, expiry_of, holder_of, origin_of
-from tidings.server.waking.hints import Hints, Shows
+from tidings.server.waking.changes import Hints, Shows
 from tidings.server.waking.looks import LOOK_KEY, Look, QuickLooks
 from tidings.server.waking.running import LOOK_SECONDS, RunningTasks
 from tidings.server.waking.store import Edit, Json, TaskRecord, TaskStore, UnknownTask

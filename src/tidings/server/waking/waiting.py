@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from tidings._kit.tasks import Background
@@ -254,17 +253,12 @@ class Waits:
             raise Refused(error.message) from error
 
     async def _honoured(self, ctx: RequestContext, asked: Sequence[str]) -> list[str]:
-        policy = self._core.policy
         try:
-            uris = policy.check(asked)
+            uris = await self._core.policy.accepted(ctx, asked)
         except InvalidUri as error:
             raise InvalidUri(error.message + await self._reader.as_uri(ctx, asked)) from None
-        if policy.asks:
-            honoured = await policy.honoured(uris, partial(policy.allows, ctx))
-            if missing := [uri for uri in uris if uri not in honoured]:
-                raise ResourceNotFound(f"Resource not found: {', '.join(missing[:5])}")
-        elif missing := policy.missing(uris):
-            raise policy.not_found(missing)
+        if missing := [uri for uri in asked if uri not in uris]:
+            raise ResourceNotFound(f"Resource not found: {', '.join(missing[:5])}")
         return uris
 
     def _lost(self) -> Json:
@@ -465,17 +459,14 @@ class Waits:
             wait.expire_at(expiry_of(scope_of(ctx)))
             await core.watched(wait.subscriptions)
             core.check_rights(began)
-            missed = await core.since(since, Filter.of(wait.subscriptions).wants)
+            missed = await core.catch_up(wait, since, Filter.of(wait.subscriptions).wants)
         except BaseException:
             self._leave(wait)
             raise
-        if missed is None or len(missed) > max(core.policy.limits.backlog, len(wait.subscriptions)):
+        if missed is None:
             core.deliver_everything(wait)
-            missed = []
-        else:
-            wait.replay(Frame(place, change, core.cursor_text(place)) for place, change in missed)
         wait.open()
-        return wait, missed
+        return wait, missed or []
 
     def _leave(self, wait: Wait) -> None:
         if (client := self._held.pop(wait, None)) is None:
