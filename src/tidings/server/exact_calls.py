@@ -174,9 +174,6 @@ def refusals_told(kinds: tuple[type[Exception], ...], said: Callable[[Exception]
         raise ToolError(said(error)) from error
 
 
-# Explaining
-
-
 def explained(error: ValidationError, schema: Mapping[str, Any]) -> str:
     """Returns what is wrong with a tool's arguments, a line for each mistake. `schema` is the tool's."""
     problems = error.errors(include_url=False)
@@ -237,9 +234,6 @@ def _names_at(schema: Mapping[str, Any], at: _Location) -> list[str]:
 def _resolved(part: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     name = str(part.get("$ref", "")).removeprefix("#/$defs/")
     return schema.get("$defs", {}).get(name, part)
-
-
-# Schemas
 
 
 def compact(schema: dict[str, Any], *, described: bool = True) -> dict[str, Any]:

@@ -141,10 +141,7 @@ class ResourceFamily(dict[str, ResourceKind]):
 
 
 def cursor_after(key: str) -> str:
-    """Returns the cursor of the page that begins after the item with this key.
-
-    Pages by key neither repeat nor skip an item that stays, however many others come and go in between.
-    """
+    """Returns the cursor of the page after the item with this key: none that stays is repeated or skipped."""
     return urlsafe_b64encode(key.encode()).decode()
 
 

@@ -383,11 +383,7 @@ class LegacyEra:
             stream.place = self._core.admit(client_key(scope), streams=1, memory=memory)
 
     def stream_opened(self, session_id: str, stream: BorrowedStream, scope: Scope, *, begins: bool) -> None:
-        """Takes an event stream that the SDK has opened for a session, or with which a session `begins`.
-
-        There can be several: a client may resume the answer to an interrupted call on a stream of its own. The first
-        that is open is written to.
-        """
+        """Takes a stream that the SDK has opened. Of several of one session, the first that is open is written to."""
         if begins and (session_id in self._sessions or session_id in self._spare):
             logger.warning("A stream claims to begin a session that exists. It carries no changes.")
             stream.session_id = None

@@ -440,9 +440,6 @@ async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: s
         task.result()
 
 
-# The era of a request, for tools and resources
-
-
 @contextmanager
 def not_found_in_era(context: Context[Any, Any] | None, uri: str) -> Generator[None]:
     """Turns `ResourceNotFoundError` into the error of the client's era."""

@@ -71,11 +71,7 @@ class TaskSource(Protocol):
 
 
 class ListenStream(Subscriber):
-    """One open `subscriptions/listen`.
-
-    Over HTTP it is written to directly, and the request of the SDK is let go once it is acknowledged. Elsewhere the
-    request goes on until `ended`, and is written to through the SDK's session.
-    """
+    """One open `subscriptions/listen`. Where it is not written to directly, the request goes on until `ended`."""
 
     era = "modern"
     __slots__ = ("_behind", "_ctx", "_frame_end", "_last", "_request_id", "_server", "end_feed", "ended")
@@ -140,7 +136,7 @@ class ListenStream(Subscriber):
         if self._behind and (missed := [frame for frame in frames if not isinstance(frame, TaskFrame)]):
             self._behind = False  # What was missed is in one write.
             last = missed[-1]
-            marked = Frame(last.place, last.change, last.cursor, {**last.meta, BEHIND_KEY: False})
+            marked = Frame(last.place, last.change, last.cursor, {**(last.meta or {}), BEHIND_KEY: False})
             frames = [marked if frame is last else frame for frame in frames]
         return super()._write(frames)
 

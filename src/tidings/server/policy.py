@@ -156,9 +156,6 @@ class SubscriptionPolicy:
             raise ResourceNotFound(f"Resource not found: {subscription}", data={"uri": subscription})
 
 
-# The sender of a request
-
-
 def _user_of(scope: Scope) -> AuthenticatedUser | None:
     user: Any = scope.get("user")
     return user if isinstance(user, AuthenticatedUser) else None

@@ -235,8 +235,6 @@ class LiveServer(MCPServer[LifespanResultT]):
             if isinstance(outcome, BaseException) and not isinstance(outcome, TransportError):
                 logger.error("A change could not be published.", exc_info=outcome)
 
-    # Tools that run as tasks
-
     def tool(  # noqa: PLR0917 - as in `MCPServer`
         self,
         name: str | None = None,
@@ -287,8 +285,6 @@ class LiveServer(MCPServer[LifespanResultT]):
     async def aclose(self) -> None:
         """See `Live.aclose`."""
         await self._live.aclose()
-
-    # Lists
 
     def remove_resource(self, uri: str) -> None:
         """Removes the resource at `uri` from the server. Raises `ValueError` if there is none."""
@@ -369,8 +365,6 @@ class LiveServer(MCPServer[LifespanResultT]):
             if self._provider is not None and provided:
                 return await self._provider.read(str(uri))
             return await super().read_resource(uri, context)
-
-    # Running
 
     def run(self, transport: Literal["stdio", "sse", "streamable-http"] = "stdio", **kwargs: Any) -> None:
         """Serves until the process is asked to stop: over "stdio" (the default), "streamable-http" or "sse".

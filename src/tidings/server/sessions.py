@@ -354,10 +354,7 @@ class SharedSessions:
         await self._bus.publish(ResourceUpdated(NOTICE + _start(session_id)))
 
     def noticed(self, uri: str | None) -> None:
-        """Looks at the records of the sessions that a notice on the bus is about; None if the bus lost its log.
-
-        Then it may have lost the records, too, or have older ones, and notices that nobody has seen.
-        """
+        """Looks at the sessions that a notice is about; None if the bus lost its log: then records may be lost, too."""
         for session in self._held.values() if uri is None else self._near.get(uri.removeprefix(NOTICE), ()):
             if not session.looking:
                 session.looking = True
@@ -390,10 +387,7 @@ class SharedSessions:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _complete(self, session: SharedSession) -> None:
-        """Adds what this replica knows to a record that was lost, or is an older copy. The other replicas do, too.
-
-        A record may be lost as soon as it is written. Without a pause, replicas would tell each other so without end.
-        """
+        """Adds what this replica knows to a record that was lost. Pauses: the other replicas do the same, and tell."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(session.next_completion - loop.time(), 0.0))
         session.next_completion = loop.time() + _RETRY_SECONDS

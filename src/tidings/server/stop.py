@@ -150,8 +150,6 @@ def _interrupts(handler: Any) -> bool:
     return handler is signal.default_int_handler or isinstance(runner, asyncio.Runner)
 
 
-# Requests under way
-
 # With the SDK's code and first words for a request whose connection ends. A client repeats one that only reads.
 _BROKEN_OFF: Final = (
     "Connection closed: this server is stopping, and did not wait for the end of this request. It may have taken "

@@ -47,6 +47,7 @@ _quoted = json.JSONEncoder().encode
 _numbers = itertools.count(1)
 
 
+@dataclass(slots=True, eq=False)
 class Frame:
     """One change at its place in the log, as it goes over the wire.
 
@@ -54,35 +55,26 @@ class Frame:
     only the last has one: a reader that knows it has all of them.
     """
 
-    __slots__ = ("_legacy_chunk", "before", "change", "cursor", "legacy", "meta", "modern", "origin", "place")
+    place: Cursor
+    change: Change
+    cursor: str | None = None
+    meta: dict[str, Any] | None = None
+    origin: str = field(default="", kw_only=True)  # The key of the caller whose doing it is, if known. It is not sent.
+    before: str | None = field(default=None, kw_only=True)  # The resource's text before, if known. It is not sent.
+    legacy: bytes = field(init=False)  # The whole event for legacy streams.
+    modern: bytes = field(init=False)  # For modern streams up to the subscription id. The id and `FRAME_END` follow.
+    _legacy_chunk: bytes | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        place: Cursor,
-        change: Change,
-        cursor: str | None = None,
-        meta: dict[str, Any] | None = None,
-        *,
-        origin: str = "",
-        before: str | None = None,
-    ) -> None:
-        self.place: Cursor = place
-        self.change: Change = change
-        self.cursor: str | None = cursor
-        self.meta: dict[str, Any] = meta or {}
-        self.origin: str = origin  # The key of the caller whose doing it is, if that is known here. It is not sent.
-        self.before: str | None = before  # The text of the resource before the change, if it is known. It is not sent.
-        text = "" if cursor is None else f'"{CURSOR_KEY}":{_quoted(cursor)}'
-        if meta:
-            text += f"{',' if text else ''}{_quoted(meta)[1:-1]}"
-        uri = f'"uri":{_quoted(change.uri)},' if isinstance(change, ResourceUpdated) else ""
+    def __post_init__(self) -> None:
+        text = "" if self.cursor is None else f'"{CURSOR_KEY}":{_quoted(self.cursor)}'
+        if self.meta:
+            text += f"{',' if text else ''}{_quoted(self.meta)[1:-1]}"
+        uri = f'"uri":{_quoted(self.change.uri)},' if isinstance(self.change, ResourceUpdated) else ""
         # Built by hand, because every published change comes through here, and dumping a dict costs more. The event has
         # no name, because that means "message" and saves each stream a tenth of the bytes.
         common = f'data: {{"jsonrpc":"2.0","method":"{self.method}","params":{{{uri}"_meta":{{{text}'
-        self.legacy: bytes = common.encode() + FRAME_END  # The whole event for legacy streams.
-        self._legacy_chunk: bytes | None = None
-        # The event for modern streams up to the subscription id. The id and `FRAME_END` follow.
-        self.modern: bytes = f'{common}{"," if text else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
+        self.legacy = common.encode() + FRAME_END
+        self.modern = f'{common}{"," if text else ""}"{SUBSCRIPTION_ID_META_KEY}":'.encode()
 
     @property
     def legacy_chunk(self) -> bytes:
@@ -98,7 +90,7 @@ class Frame:
     def params(self, **meta: Any) -> dict[str, Any]:
         """Returns the notification's parameters, with `meta` beside the cursor."""
         params: dict[str, Any] = {"uri": self.change.uri} if isinstance(self.change, ResourceUpdated) else {}
-        params["_meta"] = {**({} if self.cursor is None else {CURSOR_KEY: self.cursor}), **self.meta, **meta}
+        params["_meta"] = {**({} if self.cursor is None else {CURSOR_KEY: self.cursor}), **(self.meta or {}), **meta}
         return params
 
 

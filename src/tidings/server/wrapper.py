@@ -380,8 +380,6 @@ class SessionGate:
             case _:
                 pass
 
-    # The SSE transport
-
     async def _serve_sse_stream(self, scope: Scope, inner: Scope, receive: Receive, send: Send) -> None:
         session: SharedSession | None = None
         begins = False

@@ -24,23 +24,13 @@ from tidings.errors import EventNotFound, TidingsError, TransportError
 from tidings.server.adapters import Adapter
 from tidings.server.config import Events
 from tidings.server.core import Core, rpc_error, rpc_errors
-from tidings.server.events.messages import (
-    Event,
-    EventType,
-    Json,
-    NoArguments,
-    event_error,
-    filter_of,
-    invalid,
-    iso,
-    log_types,
-)
+from tidings.server.events import messages
+from tidings.server.events.messages import Event, EventType, Json
 from tidings.server.events.reading import (
     ChangeReader,
     EventReader,
     HeardTimes,
     Listener,
-    Permits,
     Reader,
     StreamSource,
     encoded,
@@ -107,7 +97,7 @@ class EventCatalogue:
                 raise ValueError(f"There is an event {name!r} already.")
             kept = retention or self._settings.retention
             text = description or (payload.__doc__ or "").strip() or name
-            kind = EventType(name, text, payload, arguments or NoArguments, kept)
+            kind = EventType(name, text, payload, arguments or messages.NoArguments, kept)
             self._declared[name] = kind
             self._sources[name] = StreamSource(self.core.records, kind)
             return payload
@@ -146,7 +136,7 @@ class EventCatalogue:
         """Returns all types by name. What the server offers may still grow: its handlers come one by one."""
         handler = self._server.get_request_handler
         offered = {each: handler(f"{each}/list") is not None for each in FEATURES}
-        kinds = log_types(offered, self.core.policy.names)
+        kinds = messages.log_types(offered, self.core.policy.names)
         return {kind.name: kind for kind in kinds} | self._declared
 
     async def visible(self, ctx: RequestContext) -> dict[str, EventType]:
@@ -163,12 +153,10 @@ class EventCatalogue:
         checked = kind.checked(arguments)
         if kind.change is None:
             return Selection(kind, checked, None)
-        wanted = filter_of(kind, checked)
+        wanted = messages.filter_of(kind, checked)
         for subscription in policy.check(wanted.subscriptions):
             await policy.require(ctx, subscription)
         return Selection(kind, checked, wanted)
-
-    # Cursors
 
     def cursor_text(self, kind: EventType, cursor: str) -> str:
         """Returns a cursor as clients get it: sealed where permission is asked for, as it counts the events of all."""
@@ -188,10 +176,7 @@ class EventCatalogue:
                 opened = await self.core.seals.open(kind.uri, text) if asks else text
                 parse_cursor(cursor := (opened or "").rstrip())
                 return cursor
-        raise invalid("This cursor was not given out by this server for this event.", field="cursor")
-
-    def listener(self, permits: Permits, selection: Selection, **who: Any) -> Listener:
-        return Listener(self.core, permits, selection.filter, **who)
+        raise messages.invalid("This cursor was not given out by this server for this event.", field="cursor")
 
     @asynccontextmanager
     async def reading(self, selection: Selection, listener: Listener, cursor: str | None) -> AsyncGenerator[Reader]:
@@ -211,7 +196,7 @@ class EventCatalogue:
             source.leave(reader)
 
     def body(self, kind: EventType, event: Event) -> Json:
-        body: Json = {"eventId": event.id, "name": kind.name, "timestamp": iso(event.at), "data": event.data}
+        body: Json = {"eventId": event.id, "name": kind.name, "timestamp": messages.iso(event.at), "data": event.data}
         return {**body, "cursor": self.cursor_text(kind, event.cursor)}
 
     @contextmanager
@@ -220,10 +205,10 @@ class EventCatalogue:
             try:
                 yield
             except TidingsError as error:
-                if (named := event_error(error, self._settings.error_codes)) is None:
+                if (named := messages.event_error(error, self._settings.error_codes)) is None:
                     raise
                 raise named from error
 
     def as_json(self, error: TidingsError) -> Json:
-        named = event_error(error, self._settings.error_codes)
+        named = messages.event_error(error, self._settings.error_codes)
         return (named or rpc_error(error)).error.model_dump(exclude_none=True)

@@ -29,7 +29,7 @@ from tidings.server.config import Webhooks
 from tidings.server.events.catalogue import EventCatalogue, Selection
 from tidings.server.events.grants import Grant, GrantStore, Progress
 from tidings.server.events.messages import EventType, Json, canonical, iso
-from tidings.server.events.reading import Listener, Permits, Reader
+from tidings.server.events.reading import Listener, Reader
 from tidings.server.policy import RequestContext
 
 if TYPE_CHECKING:
@@ -283,8 +283,7 @@ async def webhook_reading(
     """Registers a subscriber, and yields it with its reader behind `cursor`, or behind everything there is."""
     core = events.core
     ask = partial(core.policy.allows, context) if core.policy.asks else None
-    permits = Permits(ask, core.policy.limits.permission)
-    listener = events.listener(permits, selection, transport="webhook", **who)
+    listener = Listener(core, ask, selection.filter, transport="webhook", **who)
     core.join(listener)
     try:
         async with events.reading(selection, listener, cursor) as reader:

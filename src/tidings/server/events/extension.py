@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -18,7 +18,7 @@ from tidings.server.core import Core, scope_of
 from tidings.server.events import messages
 from tidings.server.events.catalogue import EventCatalogue
 from tidings.server.events.messages import EventType, Json, invalid
-from tidings.server.events.reading import Batch, Listener, Permits, Reader
+from tidings.server.events.reading import Batch, Listener, Reader
 from tidings.server.events.webhooks import NOTICE, WebhookSubscriptions
 from tidings.server.notify import EVENTS
 from tidings.server.policy import RequestContext, client_key, client_name, expiry_of, principal_of
@@ -77,10 +77,8 @@ class EventsExtension:
             selection = await self._catalogue.select(ctx, params.name, params.arguments)
             kind = selection.kind
             cursor = None if params.cursor is None else await self._catalogue.cursor_from(kind, params.cursor)
-            permits = Permits(core.policy.screen(ctx), core.policy.limits.permission)
-            listener = self._catalogue.listener(
-                permits, selection, client=client_name(ctx), principal=principal_of(scope), transport=transport
-            )
+            who: dict[str, Any] = {"client": client_name(ctx), "principal": principal_of(scope), "transport": transport}
+            listener = Listener(core, core.policy.screen(ctx), selection.filter, **who)
             async with core.joined(listener):
                 listener.expire_at(expiry_of(scope))
                 core.check_rights(began)

@@ -45,8 +45,6 @@ def with_capability(result: Json) -> Json:
     return {**result, "capabilities": {**capabilities, event_wire.CAPABILITY: {}, "extensions": extensions}}
 
 
-# Errors
-
 ErrorCodes = Literal["sketch", "sep-3415"]
 _CODES: Final[dict[type[TidingsError], tuple[int, int]]] = {
     EventNotFound: event_wire.NOT_FOUND,
@@ -66,9 +64,6 @@ def event_error(error: TidingsError, codes: ErrorCodes) -> MCPError | None:
     """Returns a named error as the extension has it; None if it has no number for it."""
     numbers = _CODES.get(type(error))
     return None if numbers is None else MCPError(numbers[codes == "sep-3415"], error.message, error_data(error))
-
-
-# Requests
 
 
 class Wanted(types.RequestParams):
@@ -129,9 +124,6 @@ class RedeliverParams(types.RequestParams):
     event_id: str
 
 
-# Answers and messages
-
-
 def stream_message(method: str, request_id: types.RequestId, params: Mapping[str, Any]) -> Any:
     """Returns a notification of `events/stream`."""
     return types.Notification[dict[str, Any], str](method=method, params={**params, **stream_result(request_id)})
@@ -157,8 +149,6 @@ def subscription_id(principal: str, url: str, name: str, arguments: Json) -> str
     key = canonical([principal, url, name, arguments])
     return "sub_" + hashlib.sha256(key.encode()).hexdigest()[:32]
 
-
-# Types of events
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_\-]*(\.[A-Za-z0-9_\-]+)*")
 

@@ -8,10 +8,10 @@ import asyncio
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from tidings.bus import Records
 from tidings.bus.streams import EventStream, StreamEvent, parse_cursor
@@ -19,13 +19,12 @@ from tidings.changes import FEATURES, Change, Cursor, Filter, ResourceUpdated, c
 from tidings.errors import NotAuthorized, TidingsError
 from tidings.server.core import Core
 from tidings.server.events.messages import Event, EventType, canonical
-from tidings.server.subscriber import Collector, Frame
+from tidings.server.subscriber import Collector, Frame, Screen
 
 _SCANNED: Final = 500  # Events that are read before the next look at who else waits.
 _RECENT: Final = 1_000  # Events that are kept in memory for those who follow a stream.
 _RECENT_BYTES: Final = 8 * 2**20
 _MOST_TIMES: Final = 10_000
-_MOST_PERMITS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,10 @@ class Batch:
 class Listener(Collector):
     """The subscriber for one reader. It collects nothing: `news` is set when there may be something, or it is over."""
 
-    __slots__ = ("news", "over", "permits", "reason")
+    __slots__ = ("news", "over", "reason")
 
     def __init__(
-        self, core: Core, permits: "Permits", wanted: Filter | None, news: asyncio.Event | None = None, **who: Any
+        self, core: Core, screen: Screen | None, wanted: Filter | None, news: asyncio.Event | None = None, **who: Any
     ) -> None:
         features: Any = frozenset(each for each in FEATURES if wanted is not None and getattr(wanted, each))
         super().__init__(
@@ -53,8 +52,8 @@ class Listener(Collector):
             features=features,
             subscriptions=set() if wanted is None else set(wanted.subscriptions),
             limits=core.policy.limits,
+            screen=screen,
         )
-        self.permits = permits
         self.news = news or asyncio.Event()
         self.over = False
         self.reason: TidingsError | None = None
@@ -65,58 +64,25 @@ class Listener(Collector):
     def deliver_everything(self, place: Cursor, cursor: str | None) -> None:
         self.news.set()
 
-    def forget_permissions(self) -> None:
-        super().forget_permissions()
-        self.permits.forget()
+    async def permits(self, uri: str) -> bool:
+        """Returns whether the reader may hear of `uri`, as far as is remembered."""
+        if self.screen is None:
+            return True
+        answer, until = self._screened.get(uri, (False, 0.0))
+        if time.monotonic() >= until:
+            answer = await self.screen(uri)
+            self.permitted(uri, answer)
+        return answer
+
+    async def require(self, uri: str) -> None:
+        """Raises `NotAuthorized` unless the reader may hear of `uri`."""
+        if not await self.permits(uri):
+            raise NotAuthorized("This subscription is no longer permitted.")
 
     def end(self, reason: TidingsError | None = None) -> None:
         if not self.over:
             self.over, self.reason = True, reason
             self.news.set()
-
-
-class Permits:
-    """The permissions of one reader: asked for, and remembered for some time."""
-
-    def __init__(self, ask: Callable[[str], Awaitable[bool]] | None, seconds: float) -> None:
-        self._ask = ask
-        self._seconds = seconds
-        self._known: dict[str, tuple[bool, float]] = {}
-
-    async def __call__(self, uri: str) -> bool:
-        if self._ask is None:
-            return True
-        answer, until = self._known.get(uri, (False, 0.0))
-        if time.monotonic() >= until:
-            if len(self._known) >= _MOST_PERMITS:
-                self._known.clear()
-            answer = await self._ask(uri)
-            self._known[uri] = answer, time.monotonic() + self._seconds
-        return answer
-
-    async def require(self, uri: str) -> None:
-        """Raises `NotAuthorized` unless the reader may hear of `uri`."""
-        if not await self(uri):
-            raise NotAuthorized("This subscription is no longer permitted.")
-
-    def forget(self) -> None:
-        self._known.clear()
-
-
-class Reader(Protocol):
-    """Reads on from its `cursor`."""
-
-    cursor: str
-
-    async def next(self, most: int, *, oldest: float = 0.0) -> Batch:
-        """Returns up to `most` events, none older than `oldest` (in seconds since the epoch), and goes on behind them.
-
-        Raises `NotAuthorized` if its subscription is no longer permitted, and `TransportError` if the bus is away.
-        """
-        ...
-
-
-# Events of authors
 
 
 def encoded(event_id: str, at: float, data: object, about: str) -> bytes:
@@ -234,10 +200,14 @@ class EventReader:
         self._listener.news.set()
 
     async def next(self, most: int, *, oldest: float = 0.0) -> Batch:
+        """Returns up to `most` events, none older than `oldest` (in seconds since the epoch), and goes on behind them.
+
+        Raises `NotAuthorized` if its subscription is no longer permitted, and `TransportError` if the bus is away.
+        """
         self._busy = True
         try:
             permits = self._listener.permits
-            await permits.require(self._subject)
+            await self._listener.require(self._subject)
             batch = await self._source.read(self.cursor)
             found: list[Event] = []
             start, cursor, truncated, more = batch.start, batch.cursor, batch.truncated, batch.more
@@ -253,9 +223,6 @@ class EventReader:
             return Batch(found, start, cursor, truncated, more)
         finally:
             self._busy = False
-
-
-# Changes in the log
 
 
 class HeardTimes:
@@ -288,9 +255,10 @@ class ChangeReader:
         self.cursor = cursor
 
     async def next(self, most: int, *, oldest: float = 0.0) -> Batch:
+        """Returns the same for changes. See `EventReader.next`."""
         permits, core = self._listener.permits, self._core
         for subscription in self._wanted.subscriptions:
-            await permits.require(subscription)
+            await self._listener.require(subscription)
         place, head = Cursor.parse(self.cursor), core.bus.head
         entries = None if place is None else await core.entries_since(place, self._wanted.wants)
         if place is None or entries is None:
@@ -309,3 +277,6 @@ class ChangeReader:
         end = max(place, head) if head.epoch == place.epoch else place
         self.cursor = str(entries[:most][-1][0] if entries else end)
         return Batch(found, start, self.cursor, truncated, more=len(entries) > most)
+
+
+Reader = EventReader | ChangeReader

@@ -167,6 +167,7 @@ METHOD: Final = "notifications/claude/channel"
 _MOST_SENT: Final = 20  # Resources in one message.
 
 
+@dataclass(frozen=True)
 class HostChannel:
     """Sends changes as messages to the chat, for hosts with channels, over stdio.
 
@@ -176,20 +177,12 @@ class HostChannel:
     until they have been quiet for a while, without those of this process's own client, and none from before the start.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        waking: Waking,
-        subscriptions: Sequence[str],
-        describe: Describe,
-        ready: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self._core = core
-        self._waking = waking
-        self._subscriptions = subscriptions
-        self._describe = describe
-        self._ready = ready
-        self._spoken_to = asyncio.Event()
+    core: Core
+    waking: Waking
+    subscriptions: Sequence[str]
+    describe: Describe
+    ready: Callable[[], Awaitable[object]] | None = None
+    _spoken_to: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
@@ -203,22 +196,22 @@ class HostChannel:
 
     async def run(self, send: Callable[[SessionMessage], Awaitable[None]]) -> None:
         await self._spoken_to.wait()
-        if self._ready is not None:
-            await self._ready()
+        if self.ready is not None:
+            await self.ready()
         gathering = Gathering(
-            self._waking,
+            self.waking,
             origin_of(None),
             client="channel",
             principal=None,
             transport="stdio",
-            subscriptions=set(self._subscriptions),
-            limits=self._core.policy.limits,
+            subscriptions=set(self.subscriptions),
+            limits=self.core.policy.limits,
         )
         ready = asyncio.Event()
         gathering.when_ready = ready.set
-        self._core.join(gathering)
+        self.core.join(gathering)
         try:
-            await self._core.watched(self._subscriptions)
+            await self.core.watched(self.subscriptions)
             gathering.open()
             while True:
                 await ready.wait()
@@ -226,14 +219,14 @@ class HostChannel:
                 lost, changed = gathering.lost, gathering.take()
                 await send(await self._message(changed[::-1], lost=lost))
         finally:
-            self._core.leave(gathering)
+            self.core.leave(gathering)
             gathering.gone()
 
     async def _message(self, changed: Sequence[str], *, lost: bool) -> SessionMessage:
         if lost:
             text, meta = "It is not known what has changed. Read again what you rely on.", {"kind": "lost"}
         else:
-            lines = described_lines(await self._describe(changed[:_MOST_SENT]))
+            lines = described_lines(await self.describe(changed[:_MOST_SENT]))
             if more := len(changed) - len(lines):
                 lines.append(f"- and {more} more")
             text = "\n".join(

@@ -94,20 +94,30 @@ class QuickLooks:
             await answer.send(send, request_id)
             return
         scope[LOOK_KEY] = look = Look()
-        response = _Response(send)
+        start: Message = {}
+        bodies: list[Message] = []
 
         async def again() -> Message:
             return received.pop() if received else await receive()
 
-        await app(scope, again, response.send)
-        record, result = look.record, response.result
+        async def pass_on(message: Message) -> None:
+            nonlocal start
+            if message["type"] == "http.response.start":
+                start = message
+            elif message["type"] == "http.response.body":
+                bodies.append(message)
+            await send(message)
+
+        await app(scope, again, pass_on)
+        record, result = look.record, _repeatable(start, bodies)
         if record is None or record.is_final or result is None or (around := _around_id(body)) is None:
             return
         seconds = self._seconds if look.signed_in else self._seconds * _LONGER
         if look.expires is not None:
             seconds = min(seconds, look.expires - time.time())
         until = time.monotonic() + seconds
-        self._answers[task] = _Answer(*around, _surroundings(scope), look.key, record, response.headers, result, until)
+        headers = [each for each in start["headers"] if each[0] != b"content-length"]
+        self._answers[task] = _Answer(*around, _surroundings(scope), look.key, record, headers, result, until)
         if len(self._answers) > _MOST:
             self._answers.popitem(last=False)
 
@@ -122,35 +132,16 @@ class QuickLooks:
         return answer
 
 
-class _Response:
-    """Passes a response on, and notes it."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._start: Message = {}
-        self._body: bytes | None = None
-        self.headers: list[tuple[bytes, bytes]] = []
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._start = message
-            self.headers = [each for each in message.get("headers", ()) if each[0] != b"content-length"]
-        elif message["type"] == "http.response.body":
-            whole = self._body is None and not message.get("more_body", False)
-            self._body = message.get("body", b"") if whole else b""
-        await self._send(message)
-
-    @property
-    def result(self) -> bytes | None:
-        """The result in it; None if it is something else than a result as JSON that may be repeated."""
-        if self._start.get("status") != 200 or not self._body or len(self._body) > _LARGEST:
-            return None
-        if header_of(self._start, b"content-type") != b"application/json":
-            return None
-        if any(name in _OWN_TO_A_RESPONSE for name, _ in self.headers):
-            return None
-        answer = json.loads(self._body)
-        return json.dumps(answer["result"], separators=(",", ":")).encode() if "result" in answer else None
+def _repeatable(start: Message, bodies: list[Message]) -> bytes | None:
+    """Returns the result in a response; None if it is something else than a result as JSON that may be repeated."""
+    body: bytes = bodies[0].get("body", b"") if len(bodies) == 1 and not bodies[0].get("more_body", False) else b""
+    names = {name for name, _ in start.get("headers", ())}
+    if start.get("status") != 200 or not 0 < len(body) <= _LARGEST or names & _OWN_TO_A_RESPONSE:
+        return None
+    if header_of(start, b"content-type") != b"application/json":
+        return None
+    answer = json.loads(body)
+    return json.dumps(answer["result"], separators=(",", ":")).encode() if "result" in answer else None
 
 
 def _is_plain(scope: Scope) -> bool:

@@ -72,8 +72,6 @@ class TaskRecord:
     def seconds_left(self) -> float:
         return self.ends - time.time()
 
-    # Each of these returns the record after something has happened.
-
     def saying(self, message: str) -> Self:
         return self._now(message=one_line(message, _LONGEST_MESSAGE))
 
@@ -106,8 +104,6 @@ class TaskRecord:
 
     def _now(self, **changes: Any) -> Self:
         return replace(self, updated=time.time(), **changes)
-
-    # On the wire
 
     def summary(self, task_id: str) -> Json:
         """Returns the fields that every answer about the task has."""

@@ -193,8 +193,6 @@ class KnownTexts:
                 return zlib.decompress(found.value).decode(errors="surrogatepass")
         return None
 
-    # Cursors that refer to texts
-
     async def mark(self, cursor: str, known: Mapping[str, str], holder: str) -> str:
         """Returns `cursor` with a reference to the texts that its reader knows, if there are any."""
         if not known:
@@ -216,8 +214,6 @@ class KnownTexts:
                 known = json.loads(found.value)
                 return cursor, known["texts"] if known["holder"] == holder else {}
         return cursor, {}
-
-    # What a caller has written
 
     async def wrote(self, origin: str, uri: str, digest: str) -> None:
         with suppress(TransportError):

@@ -70,9 +70,6 @@ class Refused(Exception):
     """A call that cannot be served. The message is for the model."""
 
 
-# Arguments
-
-
 class WaitArguments(BaseModel):
     """The arguments of a call."""
 
@@ -110,9 +107,6 @@ def end_of_wait(until: float | str | None, now: float) -> float:
     if not seconds > 0:
         raise Refused("`until` is in the past. Give a number of seconds, or a later time.")
     return now + seconds
-
-
-# Answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,19 +23,9 @@ from tidings.server.core import Core, scope_of, weight_of
 from tidings.server.notify import ToolCaller
 from tidings.server.policy import RequestContext, client_key, client_name, expiry_of, holder_of, origin_of, principal_of
 from tidings.server.subscriber import Collector, Frame
+from tidings.server.waking import tool
 from tidings.server.waking.store import Json, TaskRecord, TaskStore, UnknownTask
 from tidings.server.waking.texts import MOST_TEXTS, KnownTexts, ResourceReader
-from tidings.server.waking.tool import (
-    TOOL_NAME,
-    ChangedResource,
-    Refused,
-    absent_result,
-    changed_result,
-    checked,
-    end_of_wait,
-    lost_result,
-    unchanged_result,
-)
 
 _WAIT_BYTES: Final = 6_000  # Beside its subscriptions: the subscriber, its timer, and its task.
 _LOOK_SECONDS: Final = 0.05
@@ -222,9 +212,9 @@ class Waits:
 
     async def call(self, ctx: RequestContext, arguments: Json, *, as_task: bool) -> Json:
         """Returns the result of a call: a task, or what has changed. Raises `Refused`."""
-        given, now = checked(arguments), time.time()
+        given, now = tool.checked(arguments), time.time()
         longest = self._waking.longest_task if as_task else self._waking.longest_call
-        until = min(end_of_wait(given.until, now), now + longest)
+        until = min(tool.end_of_wait(given.until, now), now + longest)
         try:
             wanted = _Wanted(await self._honoured(ctx, given.uris), until, given.own_changes)
             place, known = self._core.position, dict[str, str]()
@@ -242,7 +232,7 @@ class Waits:
                     return task
                 if absent and given.since is None:  # A name may be misspelled: it would wait in vain.
                     cursor = self._core.cursor_text(place)
-                    return absent_result(absent, await self._texts.mark(cursor, known, holder_of(scope_of(ctx))))
+                    return tool.absent_result(absent, await self._texts.mark(cursor, known, holder_of(scope_of(ctx))))
                 return await self._wait_here(ctx, wait, known)
             finally:
                 if not kept:
@@ -250,7 +240,7 @@ class Waits:
         except TransportError:
             raise
         except TidingsError as error:
-            raise Refused(error.message) from error
+            raise tool.Refused(error.message) from error
 
     async def _honoured(self, ctx: RequestContext, asked: Sequence[str]) -> list[str]:
         try:
@@ -262,7 +252,7 @@ class Waits:
         return uris
 
     def _lost(self) -> Json:
-        return lost_result(self._core.cursor_text(self._core.position))
+        return tool.lost_result(self._core.cursor_text(self._core.position))
 
     async def _wait_here(self, ctx: RequestContext, wait: Wait, known: dict[str, str]) -> Json:
         ready = asyncio.Event()
@@ -277,7 +267,7 @@ class Waits:
     async def _start_task(
         self, ctx: RequestContext, wait: Wait, place: Cursor, known: dict[str, str], absent: str
     ) -> Json:
-        key, task_id = self._store.new_id(TOOL_NAME, holder_of(scope_of(ctx)))
+        key, task_id = self._store.new_id(tool.TOOL_NAME, holder_of(scope_of(ctx)))
         waiting = f"Waiting for a change of {counted(len(wait.subscriptions), 'resource')} until {iso(wait.until)}."
         record = TaskRecord(
             kind="wait",
@@ -421,14 +411,14 @@ class Waits:
             changed = [uri for uri in changed if uri not in own]
         if not changed:
             over = wait.interrupted or not wait.seconds_left
-            return unchanged_result(wait.until, await self._texts.mark(cursor, known, holder)) if over else None
-        entries = list[ChangedResource]()
+            return tool.unchanged_result(wait.until, await self._texts.mark(cursor, known, holder)) if over else None
+        entries = list[tool.ChangedResource]()
         for uri in changed[:MOST_TEXTS]:
             before = await self._texts.find(known[uri]) if uri in known else wait.before.get(uri)
-            entries.append(ChangedResource(uri, before, texts.get(uri)))
+            entries.append(tool.ChangedResource(uri, before, texts.get(uri)))
         shown = {each.uri: each.now for each in entries if each.now is not None}
         now_known = known | await self._texts.store(shown, seconds=0.0)
-        return changed_result(entries, changed[MOST_TEXTS:], await self._texts.mark(cursor, now_known, holder))
+        return tool.changed_result(entries, changed[MOST_TEXTS:], await self._texts.mark(cursor, now_known, holder))
 
     async def wrote(self, ctx: RequestContext, caller: ToolCaller) -> None:
         """Notes what a tool call has changed, if its caller has waited for it: that does not wake the caller.
