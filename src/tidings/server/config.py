@@ -260,10 +260,8 @@ def check_hook(name: str, pattern: UriPattern, hook: object) -> None:
 
 def takes_uri(hook: Callable[..., object]) -> bool:
     """Returns whether `hook` has a parameter named `uri`."""
-    try:
-        return "uri" in inspect.signature(hook).parameters
-    except (TypeError, ValueError):
-        return False  # Some built-in functions have no signature.
+    signature = _signature(hook)
+    return signature is not None and "uri" in signature.parameters
 
 
 def _is_bus(bus: object) -> bool:
@@ -284,11 +282,16 @@ def _check_coalesce(coalesce: object) -> None:
             raise TypeError(f"coalesce[{text!r}] must be a Coalesce, e.g. Coalesce(window=0.05), not {_kind(rule)}")
 
 
+def _signature(call: Callable[..., object]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(call)
+    except (TypeError, ValueError):
+        return None  # Some built-in functions have none.
+
+
 def _misfit(call: Callable[..., object], *arguments: Any, **named: Any) -> str | None:
     """Returns why `call` cannot be called like this; None if it can, or has no signature."""
-    try:
-        signature = inspect.signature(call)
-    except (TypeError, ValueError):
+    if (signature := _signature(call)) is None:
         return None
     try:
         signature.bind(*arguments, **named)

@@ -472,5 +472,10 @@ def _exchange_of(ctx: RequestContext) -> HttpExchange | None:
 
 def invalid_params(method: str, error: ValidationError) -> MCPError:
     """Returns the error for parameters of the wrong shape. It names them, and does not repeat their values."""
-    details = [f"{'.'.join(map(str, item['loc'])) or 'params'}: {item['msg']}" for item in error.errors()[:5]]
-    return MCPError(code=types.INVALID_PARAMS, message=f"Invalid parameters for {method}: {'; '.join(details)}")
+    return MCPError(types.INVALID_PARAMS, f"Invalid parameters for {method}: {problems(error, 'params')}")
+
+
+def problems(error: ValidationError, unnamed: str = "value", depth: int | None = None) -> str:
+    """Returns what is wrong, without the values that were given."""
+    found = error.errors(include_url=False, include_input=False)[:5]
+    return "; ".join(f"{'.'.join(map(str, item['loc'][:depth])) or unnamed}: {item['msg']}" for item in found)

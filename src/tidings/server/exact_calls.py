@@ -98,13 +98,7 @@ class ExactServer(LiveServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Calls a tool. See `MCPServer.call_tool`.
-
-        Raises:
-            ToolError: There is no such tool, it does not take these arguments, or it refuses. The message is for the
-                caller, and has no prefix.
-            UnexpectedToolError: It failed in a way that nobody foresaw.
-        """
+        """Calls a tool. Raises `ToolError` in words for the caller, or `UnexpectedToolError` if it failed otherwise."""
         tools = self.tools_by_name
         if name not in tools:
             raise ToolError(f"There is no tool {name!r}.{_suggestion(name, tools)}")
@@ -124,12 +118,7 @@ class ExactServer(LiveServer[None]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Returns a prompt. See `MCPServer.get_prompt`. Logs nothing: the mistake is the client's.
-
-        Raises:
-            MCPError: There is no such prompt, it does not take these arguments, or it refuses.
-            ValueError: It failed in a way that nobody foresaw.
-        """
+        """Returns a prompt. Raises `MCPError` in words for the caller, or `ValueError` if it failed otherwise."""
         prompts: dict[str, Prompt] = McpServerAdapter(self).items("prompt")
         if name not in prompts:
             raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}.{_suggestion(name, prompts)}")

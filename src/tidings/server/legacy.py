@@ -328,7 +328,7 @@ class LegacyEra:
             await shared.front.sessions.set_level(shared, (ctx.params or {}).get("level", ""))
 
     async def _follow(self, session: LegacySession, record: SessionRecord, missed: bool) -> None:
-        """Makes a session equal to its record, which other replicas may have written. See `sessions.Follow`."""
+        """Makes a session equal to its record, which other replicas may have written."""
         core = self._core
         for subscription in session.subscriptions.difference(record.subscriptions):
             core.unsubscribe(session, subscription)

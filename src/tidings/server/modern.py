@@ -107,8 +107,16 @@ class ListenStream(Subscriber):
         meta = {**self._meta, CURSOR_KEY: cursor, RECOVERED_KEY: recovered}
         if behind:
             self._behind = meta[BEHIND_KEY] = True
-        if self.stream is not None:
-            self.stream.after_next_event(self._acknowledged)
+        if (stream := self.stream) is not None:
+
+            def acknowledged(_: bytes) -> None:
+                if self._last:
+                    stream.finish(self._last)
+                else:
+                    stream.hold()
+                    self.open()
+
+            stream.after_next_event(acknowledged)
         await ctx.session.send_notification(
             types.SubscriptionsAcknowledgedNotification(
                 params=types.SubscriptionsAcknowledgedNotificationParams(notifications=honoured, _meta=meta)
@@ -121,13 +129,6 @@ class ListenStream(Subscriber):
             self.open()
             await self.ended
             await self.drain()
-
-    def _acknowledged(self, event: bytes) -> None:
-        if self.stream is not None and self._last:
-            self.stream.finish(self._last)
-        elif self.stream is not None:
-            self.stream.hold()
-            self.open()
 
     def _encode(self, frame: Frame) -> bytes:
         return frame.modern + self._frame_end

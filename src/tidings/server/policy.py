@@ -94,10 +94,7 @@ class SubscriptionPolicy:
         return [text for text in subscriptions if text in missing and not self._owned(text)[0]]
 
     async def honoured(self, subscriptions: Sequence[str], permits: Callable[[str], Awaitable[bool]]) -> list[str]:
-        """Returns the subscriptions that are permitted, and that name something which is served.
-
-        Permission is asked first, for each. What is refused is not looked up: the time must not tell if it exists.
-        """
+        """Returns what is permitted and served. The refused is not looked up: time must not tell if it exists."""
         permitted = [text for text in subscriptions if await permits(text)]
         missing = set(self.missing(permitted)) if permitted else ()
         return [text for text in permitted if text not in missing]

@@ -98,10 +98,6 @@ class Front:
         return status, opened.decode("latin-1") if opened else None
 
 
-Follow = Callable[[SessionRecord, bool], Awaitable[None]]
-"""Makes this replica's session equal to its record. True: changes may have been lost on an earlier stream."""
-
-
 class SharedSession:
     """A session on this replica."""
 
@@ -111,7 +107,8 @@ class SharedSession:
         self.record = record  # As it was read or written last.
         self.front, self.scope = front, scope  # Of its latest request that the app has let in.
         self.endpoint = b""  # The path of its messages, with the SSE transport.
-        self.follow: Follow
+        # Makes it equal to its record. True: changes may have been lost on an earlier stream.
+        self.follow: Callable[[SessionRecord, bool], Awaitable[None]]
         self.turn = asyncio.Lock()
         self.streams = 0  # Event streams that are open here.
         self.used = True  # Since its record was last kept alive.
@@ -182,11 +179,7 @@ class SharedSessions:
                         session.used = True  # The next time is soon enough.
 
     async def begin(self, ctx: RequestContext, connection: Connection, server: list[Any]) -> SharedSession | None:
-        """Begins a session at its handshake, or adopts one. Returns None if it cannot be shared.
-
-        Raises `SessionEnded` if it belongs to somebody else, or was opened at another `server`: its client has to learn
-        of the new one in a handshake of its own.
-        """
+        """Begins a session, or adopts one; None if it cannot be shared. Raises `SessionEnded` if it is another's."""
         request, local_id = ctx.request, connection.session_id
         if request is None or local_id is None or (came := request.scope.get(GATE_KEY)) is None:
             return None

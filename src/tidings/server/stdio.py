@@ -32,11 +32,7 @@ async def serve_stdio(
     aclose: Callable[[], Awaitable[None]],
     beside: Callable[[Callable[[SessionMessage], Awaitable[None]]], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Serves `server` until its input ends or the process is asked to stop. Then `aclose` is awaited first.
-
-    A client that is gone, so that nothing can be written to it, ends it, too. `beside` runs meanwhile, with a function
-    that sends a message to the client.
-    """
+    """Serves until the input or its client ends, or a signal: then `aclose` first. `beside` runs meanwhile."""
     stop = asyncio.Event()
     # A client that no longer reads, or a lifespan that does not end, would keep the process alive for ever.
     last_resort = threading.Timer(_GRACE_SECONDS, os._exit, [0])

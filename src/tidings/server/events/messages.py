@@ -22,6 +22,7 @@ from tidings._kit.suggest import did_you_mean, there_are
 from tidings.bus.streams import Retention
 from tidings.changes import FEATURES, Change, Filter, ResourceUpdated
 from tidings.errors import CallbackFailed, EventNotFound, LimitReached, NotAuthorized, NotSupported, TidingsError
+from tidings.server.core import problems
 from tidings.server.http_exchange import error_data
 
 Json = dict[str, Any]
@@ -249,14 +250,6 @@ class EventType:
         if not wanted:
             return lambda event: True
         return lambda event: all(event.data.get(name) == value for name, value in wanted)
-
-
-def problems(error: ValidationError) -> str:
-    """Returns what is wrong, without the values that were given."""
-    return "; ".join(
-        f"{'.'.join(map(str, item['loc'])) or 'value'}: {item['msg']}"
-        for item in error.errors(include_url=False, include_input=False)[:5]
-    )
 
 
 def _schema(model: type[BaseModel]) -> Json:

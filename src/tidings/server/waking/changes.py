@@ -96,7 +96,10 @@ class ChangesTool:
             entries = _after_losses(await self._entries(place) or [])
         if entries and entries[-1][0].epoch == cursor.epoch:
             cursor = max(cursor, entries[-1][0])  # Some may not be delivered yet.
-        uris = await self._permitted(ctx.request_context, entries or [])
+        uris = [change.uri for _, change in reversed(entries or []) if isinstance(change, ResourceUpdated)]
+        uris = [uri for uri in uris if not uri.startswith(NOTICE) and self.wanted(uri)]
+        if self.core.policy.asks:
+            uris = [uri for uri in uris[:_MOST_ASKED] if await self.core.policy.allows(ctx.request_context, uri)]
         items = [_tidied(item) for item in await self.describe(uris[:_MOST])]
         note = _LOST if entries is None else _AS_DATA if items else "Nothing that is known of has changed."
         data = ChangesResult(changed=items, cursor=self.core.cursor_text(cursor), note=note)
@@ -120,13 +123,6 @@ class ChangesTool:
                 place, time_ = await oldest()
                 return place, self.started()[1] if time_ is None else time_
         return self.started()
-
-    async def _permitted(self, ctx: RequestContext, entries: Sequence[Entry]) -> list[str]:
-        uris = [change.uri for _, change in reversed(entries) if isinstance(change, ResourceUpdated)]
-        uris = [uri for uri in uris if not uri.startswith(NOTICE) and self.wanted(uri)]
-        if self.core.policy.asks:
-            uris = [uri for uri in uris[:_MOST_ASKED] if await self.core.policy.allows(ctx, uri)]
-        return uris
 
 
 def _after_losses(entries: Sequence[Entry]) -> Sequence[Entry]:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tidings._kit.diff import DiffLine, differing, grouped, make_hunk
 from tidings._kit.text import counted, harmless, iso, shortened
+from tidings.server.core import problems
 from tidings.server.waking.store import Json
 from tidings.server.waking.texts import Text
 
@@ -86,10 +87,7 @@ def checked(arguments: Json) -> WaitArguments:
     try:
         return WaitArguments.model_validate(arguments)
     except ValidationError as error:
-        details = [
-            f"{'.'.join(map(str, item['loc'][:1])) or 'arguments'}: {item['msg']}" for item in error.errors()[:5]
-        ]
-        raise Refused(f"These arguments are not valid: {'; '.join(details)}.") from error
+        raise Refused(f"These arguments are not valid: {problems(error, 'arguments', 1)}.") from error
 
 
 def end_of_wait(until: float | str | None, now: float) -> float:

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -331,28 +332,20 @@ class Waits:
         return wait is not None and not wait.changed and not wait.is_ready
 
     async def _advanced(self, ctx: RequestContext, key: str, record: TaskRecord) -> TaskRecord:
-        wait = self._tasks.get(key)
+        wait, place = self._tasks.get(key), Cursor.parse(record.since)
+        if wait is None and place is not None:
+            with suppress(ResourceNotFound, NotAuthorized):  # Another process, or an earlier one, has held it.
+                wanted = _Wanted(await self._honoured(ctx, record.uris), record.until, record.own)
+                wait, _ = await self._begun(ctx, place, wanted)
+                self._hold(key, wait)
         if wait is None:
-            try:
-                wait = await self._adopted(ctx, key, record)
-            except (ResourceNotFound, NotAuthorized):
-                return await self._store.change(key, lambda record: record.completed(self._lost()))
+            return await self._store.change(key, lambda record: record.completed(self._lost()))
         while wait.is_settling:  # noqa: ASYNC110 - for a second at most, and an event would cost each wait memory
             await asyncio.sleep(_LOOK_SECONDS)
         if not wait.is_ready or wait.interrupted:
             return record
         outcome = await self._outcome(ctx, wait, record.texts, key)
         return record if outcome is None else await self._store.find(key)
-
-    async def _adopted(self, ctx: RequestContext, key: str, record: TaskRecord) -> Wait:
-        """Holds the wait of a task that another process, or an earlier one, has held."""
-        place = Cursor.parse(record.since)
-        wanted = _Wanted(await self._honoured(ctx, record.uris), record.until, record.own)
-        if place is None:
-            raise ResourceNotFound("The cursor of this wait cannot be read.")
-        wait, _ = await self._begun(ctx, place, wanted)
-        self._hold(key, wait)
-        return wait
 
     def _hold(self, key: str, wait: Wait) -> None:
         self._tasks[key] = wait
