@@ -104,8 +104,9 @@ def answers_held_open() -> Generator[None]:
 class Adapter:
     """A lowlevel `Server`, which the other kinds contain. Its program notifies when its lists change."""
 
-    def __init__(self, lowlevel: Server[Any]) -> None:
-        self.lowlevel = lowlevel
+    def __init__(self, server: Any, lowlevel: str = "") -> None:
+        self._server = server
+        self.lowlevel: Server[Any] = _private(server, lowlevel) if lowlevel else server
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         """Returns the subscriptions that name nothing that is served; none if that cannot be known."""
@@ -135,8 +136,7 @@ class McpServerAdapter(Adapter):
     """The SDK's `MCPServer`."""
 
     def __init__(self, server: MCPServer[Any]) -> None:
-        super().__init__(_private(server, "_lowlevel_server"))
-        self._server = server
+        super().__init__(server, "_lowlevel_server")
 
     def missing(self, subscriptions: Sequence[str]) -> list[str]:
         resources, templates = self.items("resource"), self.items("template").values()
@@ -192,8 +192,7 @@ class FastMcpAdapter(Adapter):
     """A `fastmcp.FastMCP`. Its resources come from providers that may ask a network, so they are not asked here."""
 
     def __init__(self, server: Any) -> None:
-        super().__init__(_private(server, "_mcp_server"))
-        self._server = server
+        super().__init__(server, "_mcp_server")
 
     def watch(self, soon: Soon) -> None:
         _watch_provider(self._server, soon)

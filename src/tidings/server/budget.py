@@ -40,7 +40,6 @@ class Budget:
         self._held: dict[str, list[int]] = {}
 
     def take(self, client: str, *, streams: int = 0, sessions: int = 0, memory: int = 0) -> "Place":
-        """Returns a place that holds this much for `client`. Raises `LimitReached`."""
         place = Place(self, client)
         place.grow(streams=streams, sessions=sessions, memory=memory)
         return place

@@ -81,7 +81,6 @@ class Coalescer:
             self._release(window)
 
     def begin(self, position: Cursor) -> None:
-        """Forgets everything, and goes on at `position`."""
         self._close_windows()
         self._held.clear()
         self._heard = position

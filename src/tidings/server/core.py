@@ -357,7 +357,6 @@ class Core:
             del self._asking[key]
 
     def unsubscribe(self, subscriber: Subscriber, subscription: str) -> None:
-        """Removes a subscription of `subscriber`, which may have left meanwhile."""
         if subscriber not in self.hub:
             subscriber.discard(subscription)
         elif self.hub.unsubscribe(subscriber, subscription):

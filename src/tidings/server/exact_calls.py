@@ -78,10 +78,7 @@ class ExactServer(LiveServer[None]):
         hints: ToolAnnotations,
         refusals_told: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Adds a tool with its docstring as its description, and with short schemas.
-
-        `refusals_told` surrounds each call, and turns refusals into `ToolError`s.
-        """
+        """Adds a tool with its docstring as its description, and short schemas. `refusals_told` surrounds calls."""
 
         @wraps(function)
         async def call(**arguments: Any) -> CallToolResult | InputRequiredResult:
@@ -226,10 +223,7 @@ def _resolved(part: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str
 
 
 def compact(schema: dict[str, Any], *, described: bool = True) -> dict[str, Any]:
-    """Returns a JSON schema without titles, empty defaults and, unless `described`, descriptions.
-
-    Definitions are put where they are used, for clients that do not follow references.
-    """
+    """Returns a schema without titles, empty defaults and references, and unless `described` without descriptions."""
     drop = {"title", "$defs"} if described else {"title", "$defs", "description"}
     definitions = cast("dict[str, dict[str, Any]]", schema.get("$defs", {}))
 

@@ -66,7 +66,6 @@ class Hooks:
         return late
 
     def want(self, subscription: str, wanted: bool) -> None:
-        """Notes that `subscription` got its first subscriber (`wanted`), or lost its last."""
         if not any(self._matching(event, subscription) for event in self._hooks):
             return
         self._wanted[subscription] = wanted

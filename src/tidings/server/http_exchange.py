@@ -124,7 +124,6 @@ class HttpExchange:
     _is_wide: bool = False
 
     def refuse(self, error: TidingsError, request_id: RequestId | None = None) -> None:
-        """Lets the answer be this error, if it has not begun."""
         self.refusal = refusal(error, request_id)
 
     def weigh(self, body: bytes) -> None:
@@ -145,12 +144,10 @@ class HttpExchange:
 
 @dataclass(slots=True, eq=False)
 class LegacyExchange(HttpExchange):
-    """The exchange of a message of the legacy era. It ends with `over`.
+    """The exchange of a message of the legacy era. It ends with `over`, and lets go of the connection then.
 
     The SDK begins its answer before the outcome is known. So the beginning is held back until something follows it, if
-    the outcome may be a refusal or a large answer; in the latter case for a few seconds at most. And the SDK keeps the
-    last request of a session until the next one: the web server's own `receive` and `send` would keep the connection
-    and all its buffers.
+    the outcome may be a refusal or a large answer; in the latter case for a few seconds at most.
     """
 
     _receive: Receive

@@ -123,7 +123,6 @@ class Hub:
         return len(subscribers)
 
     def deliver_everything(self, place: Cursor, cursor: str) -> None:
-        """Notifies every subscriber that everything it asked for may have changed."""
         for subscriber in tuple(self._all):
             subscriber.deliver_everything(place, cursor)
 

@@ -279,7 +279,6 @@ class LegacyEra:
             await shared.front.sessions.unsubscribed(shared, subscription)
 
     async def subscribe(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Serves `resources/subscribe`. Subscribing again has no effect."""
         with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
             session, check = self._session(ctx), self._core.policy.check
             [subscription] = check([params.uri], held=len(session.subscriptions - {params.uri}))
@@ -295,7 +294,6 @@ class LegacyEra:
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Serves `resources/unsubscribe`, also for what was not subscribed to."""
         with rpc_errors(ctx, not_found=RESOURCE_NOT_FOUND):
             [subscription] = self._core.policy.check([params.uri])
             session = self._session(ctx)
@@ -421,7 +419,6 @@ class LegacyEra:
         return newest
 
     def revoked(self, principal: str) -> None:
-        """Ends the streams of a principal that are not written to."""
         for stream in [each for streams in self._spare.values() for each in streams]:
             if principal in ("", stream.principal):
                 stream.finish()

@@ -103,7 +103,6 @@ class ListenStream(Subscriber):
     async def acknowledge(
         self, ctx: RequestContext, honoured: types.SubscriptionFilter, cursor: str, *, recovered: bool, behind: bool
     ) -> None:
-        """Sends the acknowledgment, and opens the stream behind it. Returns when it is over."""
         meta = {**self._meta, CURSOR_KEY: cursor, RECOVERED_KEY: recovered}
         if behind:
             self._behind = meta[BEHIND_KEY] = True
@@ -186,7 +185,6 @@ class ListenStream(Subscriber):
             self.ended.exception()  # Retrieved, because the request may be over.
 
     def _answer(self, reason: TidingsError | None) -> bytes:
-        """Returns the answer to the request as an event, as the SDK would write it."""
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": self._request_id}
         if reason is None:
             stamp = {types.SERVER_INFO_META_KEY: self._server.server_info_stamp}
@@ -207,7 +205,6 @@ class ModernEra:
     async def listen(
         self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """Serves one stream, from its acknowledgment to its result."""
         if ctx.request_id is None:
             raise MCPError(types.INVALID_REQUEST, "subscriptions/listen is a request: it needs an id.")
         size = len(ctx.request_id) if isinstance(ctx.request_id, str) else ctx.request_id.bit_length()
@@ -247,7 +244,15 @@ class ModernEra:
         core.check_bus()
         ids = self._tasks_in(params.notifications)
         tasks = None if ids is None or self._tasks is None else await self._tasks.known(ctx, ids)
-        wanted = await self._honoured(ctx, params.notifications)
+        asked = params.notifications
+        # What the sender may not hear of is left out.
+        accepted = core.policy.accepted(ctx, asked.resource_subscriptions or ())
+        wanted = Filter.of(
+            await core.unless_stopping(accepted),
+            tools=bool(asked.tools_list_changed),
+            prompts=bool(asked.prompts_list_changed),
+            resources=bool(asked.resources_list_changed),
+        )
         stream = ListenStream(
             ctx,
             self._server,
@@ -286,17 +291,6 @@ class ModernEra:
         if not isinstance(ids, list) or not all(isinstance(each, str) for each in cast("list[Any]", ids)):
             raise MCPError(types.INVALID_PARAMS, f"{_TASK_IDS} must be a list of strings.")
         return cast("list[str]", ids)
-
-    async def _honoured(self, ctx: RequestContext, asked: types.SubscriptionFilter) -> Filter:
-        """Returns the part of `asked` that is served: what the sender may not hear of is left out."""
-        accepted = self._core.policy.accepted(ctx, asked.resource_subscriptions or ())
-        subscriptions = await self._core.unless_stopping(accepted)
-        return Filter.of(
-            subscriptions,
-            tools=bool(asked.tools_list_changed),
-            prompts=bool(asked.prompts_list_changed),
-            resources=bool(asked.resources_list_changed),
-        )
 
     async def _catch_up(
         self, stream: ListenStream, wanted: Filter, since: Cursor | None, position: Cursor

@@ -120,11 +120,9 @@ class Times:
             meta |= trace
 
     def take(self, change: Change) -> dict[str, Any] | None:
-        """Returns the `_meta` of a change that is delivered now; None if another process published it."""
         return self._published.pop(change, None)
 
     def forget(self) -> None:
-        """Forgets the changes that were published and not delivered."""
         self._published.clear()
         self._origins.clear()
         self._before.clear()

@@ -204,7 +204,6 @@ class SharedSessions:
         return session
 
     async def begin_sse(self, session_id: str, front: Front, scope: Scope, endpoint: bytes) -> SharedSession | None:
-        """Begins a session of the SSE transport, whose messages are sent to `endpoint`."""
         path = unquote(endpoint.decode())
         since, me = str(self._position()), self._replica
         record = SessionRecord(owner_of(scope), since, endpoint=path, stream=me, replicas=[me])
@@ -221,7 +220,6 @@ class SharedSessions:
         self._near[start] = (*self._near.get(start, ()), session)
 
     def forget(self, session: SharedSession) -> None:
-        """Forgets a session that this replica no longer holds. Others may go on with it."""
         session.over = True
         if self._held.get(session.id) is session:
             del self._held[session.id]
@@ -230,7 +228,6 @@ class SharedSessions:
             self._near[start] = near
 
     async def end(self, session: SharedSession) -> None:
-        """Ends a session on all replicas, because its client has ended it."""
         self.forget(session)
         record = await self.record_of(session.id)
         has_others = record is not None and self._has_others(record)
@@ -320,15 +317,13 @@ class SharedSessions:
         except ValueError as error:  # The record is too large.
             text = "The subscriptions of this session take more space than its bus keeps. Subscribe to a prefix."
             raise LimitReached(text, data={"limit": "subscriptions"}) from error
-        await self._tell_writer(record, session.id)
+        if record.stream not in ("", self._replica):
+            await self._notify(session.id)
 
     async def unsubscribed(self, session: SharedSession, subscription: str) -> None:
         record = await self._edit(session, lambda record: record.subscriptions.pop(subscription, None))
-        await self._tell_writer(record, session.id)
-
-    async def _tell_writer(self, record: SessionRecord, session_id: str) -> None:
-        if record.stream not in ("", self._replica):
-            await self._notify(session_id)
+        if record.stream not in ("", self._replica):  # The one that writes to it hears of the change.
+            await self._notify(session.id)
 
     async def opening_stream(self, session: SharedSession) -> None:
         """Prepares this replica to write to the event stream that the client opens."""

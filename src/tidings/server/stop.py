@@ -54,7 +54,6 @@ class StopBudget:
         self._stretch = 1 + streams / 10_000
 
     def left(self, share: Share) -> float:
-        """Returns the seconds that a part which begins now may take."""
         return max(self._began + share.until * self._stretch - self._clock(), share.at_least, 0.0)
 
 
@@ -166,7 +165,6 @@ class RunningCalls:
         self._stopping = self._ended = False
 
     def begin(self) -> None:
-        """Accepts requests, again after `end`."""
         self._stopping = self._ended = False
 
     def begin_stop(self) -> None:

@@ -112,7 +112,6 @@ class PassedRequests:
             transport.abort()
 
     def break_off(self) -> None:
-        """Ends what is still open. The process does not wait for its threads."""
         self._broken_off.add(self._tasks)
         for task in self._tasks:
             task.cancel()
@@ -128,12 +127,9 @@ class Lender(Protocol):
 
     async def aclose(self) -> None: ...
 
-    def request_started(self) -> PassedRequests:
-        """A request is to be passed through. Returns where to note it."""
-        ...
+    def request_started(self) -> PassedRequests: ...  # Where to note it.
 
-    def stream_started(self, stream: BorrowedStream) -> None:
-        """The SDK has accepted a request, and begun to answer with a stream."""
+    def stream_started(self, stream: BorrowedStream) -> None: ...
 
 
 class Borrowing:
@@ -191,7 +187,6 @@ class Borrowing:
             answer.over()
 
     async def _lend(self, stream: BorrowedStream, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves a request whose answer will carry changes, if it succeeds."""
         scope[SCOPE_KEY] = scope[EXCHANGE_KEY] = stream
         stream.when_started(
             partial(self._started, scope, stream),

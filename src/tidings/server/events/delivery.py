@@ -128,12 +128,10 @@ class Delivery:
                 return
 
     async def stop(self) -> None:
-        """Writes what is not written yet: the task that runs it has ended."""
         if self._unsaved and self._lease.is_held:
             await self._means.store.save(self.grant, self._progress, self._revision)
 
     async def _live(self) -> None:
-        """Delivers until the subscription is parked, or something changes."""
         grant, context = self.grant, context_of(self.grant)
         auth_context_var.set(None if context.request is None else context.request.scope.get("user"))
         try:

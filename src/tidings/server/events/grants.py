@@ -57,7 +57,6 @@ class Grant:
 
     @property
     def principal(self) -> str | None:
-        """The name by which its rights are revoked."""
         return None if self.user is None else self.user.get("subject") or self.user["client_id"]
 
     @property
@@ -132,7 +131,6 @@ class GrantStore:
         return grant if grant is not None and grant.seconds_left > 0 else None
 
     async def progress(self, grant: Grant) -> tuple[Progress, int]:
-        """Returns the progress of a grant, and the revision of its record."""
         found = await self.records.get(f"webhook/{grant.id}/progress")
         progress = None if found is None else Progress(**json.loads(found.value))
         if found is None or progress is None or progress.life != grant.life:

@@ -109,7 +109,6 @@ class StreamSource:
         self._due = False
 
     async def follow(self) -> None:
-        """Reads what has come since, and tells the readers."""
         if self._due:
             return  # The one who waits for its turn reads this, too.
         self._due = True

@@ -205,7 +205,6 @@ class WebhookSubscriptions:
             return {}
 
     async def _tell(self, owner: str) -> None:
-        """Lets the replica that delivers to this principal look again."""
         with suppress(TransportError):  # The notice is obeyed here, kept, and published when the bus is back.
             await self._core.publish(ResourceUpdated(f"{EVENTS}{NOTICE}{part_of(owner)}"))
 

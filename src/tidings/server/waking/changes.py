@@ -165,12 +165,10 @@ _MOST_SENT: Final = 20  # Resources in one message.
 
 @dataclass(frozen=True)
 class HostChannel:
-    """Sends changes as messages to the chat, for hosts with channels, over stdio.
+    """Sends changes as messages to the chat, for hosts with channels, over stdio, once `ready` has returned.
 
-    Claude Code takes the notification `notifications/claude/channel` of a server that declares the experimental
-    capability `claude/channel` as the next prompt of an idle chat, if its user has allowed the channel. Others ignore
-    both. Sends changes of what `subscriptions` cover, described by `describe`, once `ready` has returned: collected
-    until they have been quiet for a while, without those of this process's own client, and none from before the start.
+    Claude Code takes the notification of a server with this experimental capability as the next prompt of an idle chat,
+    if its user has allowed it. Others ignore both. What this process's own client changes is left out.
     """
 
     core: Core

@@ -132,7 +132,6 @@ class WakingExtension:
         return self._server.get_request_handler("tools/call") is not None and not self._adapter.has_tool(TOOL_NAME)
 
     async def _call(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """Calls another tool. What it publishes is its caller's doing."""
         caller = ToolCaller(origin_of(scope_of(ctx)))
         token = CALLER.set(caller)
         try:

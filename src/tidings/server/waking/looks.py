@@ -79,7 +79,9 @@ class QuickLooks:
     def wrap(self, app: ASGIApp) -> ASGIApp:
 
         async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http" and _METHOD in scope["headers"] and _is_plain(scope):
+            # Everything that identifies the sender is in the request: nothing outside has found it out.
+            is_plain = not {LOOK_KEY, "user"} & scope.keys() and "tls" not in (scope.get("extensions") or ())
+            if scope["type"] == "http" and _METHOD in scope["headers"] and is_plain:
                 await self._look(app, scope, receive, send)
             else:
                 await app(scope, receive, send)
@@ -142,11 +144,6 @@ def _repeatable(start: Message, bodies: list[Message]) -> bytes | None:
         return None
     answer = json.loads(body)
     return json.dumps(answer["result"], separators=(",", ":")).encode() if "result" in answer else None
-
-
-def _is_plain(scope: Scope) -> bool:
-    """Returns whether everything that identifies the sender is in the request: nothing outside has found it out."""
-    return LOOK_KEY not in scope and "user" not in scope and "tls" not in (scope.get("extensions") or ())
 
 
 def _around_id(body: bytes) -> tuple[bytes, bytes] | None:

@@ -278,7 +278,6 @@ class TaskRun:
         return self._asked_first
 
     def created(self) -> None:
-        """Notes that the task is stored. It fails if it takes too long."""
         longest = self._tasks.waking.longest_task
         text = f"The tool took longer than {duration(longest)}, and was broken off."
         self._timer = asyncio.get_running_loop().call_later(longest, lambda: self._helpers.start(self.fail(text)))
@@ -340,7 +339,6 @@ class TaskRun:
         return lambda record: record.failed(error.model_dump(mode="json", exclude_none=True))
 
     async def _finish(self, outcome: Callable[[TaskRecord], TaskRecord]) -> None:
-        """Stores the end of the task, unless it has ended before."""
 
         def end(record: TaskRecord) -> TaskRecord:
             over = outcome(record)
@@ -456,7 +454,6 @@ class TaskRun:
             await self.progress(params["progress"], params.get("total"), params.get("message"))
 
     async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Makes progress the status message of the task."""
         self._started.set()
         self._message = message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}")
         self._news.set()

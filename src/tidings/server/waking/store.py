@@ -106,7 +106,6 @@ class TaskRecord:
         return replace(self, updated=time.time(), **changes)
 
     def summary(self, task_id: str) -> Json:
-        """Returns the fields that every answer about the task has."""
         return {
             "taskId": task_id,
             "status": self.status,
@@ -216,7 +215,6 @@ class TaskStore:
         return view.record
 
     def watch(self, key: str, changed: Callable[[str], None]) -> None:
-        """Calls `changed` with the key when this task may have changed, on whatever replica."""
         near = self._watched.setdefault(_start(key), {})
         near[key] = (*near.get(key, ()), changed)
 

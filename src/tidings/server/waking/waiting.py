@@ -136,7 +136,6 @@ class Wait(Gathering):
 
     @property
     def is_settling(self) -> bool:
-        """Something has changed, and it is ready in a moment."""
         return bool(self.changed) and not self.is_ready
 
     @property
@@ -364,7 +363,6 @@ class Waits:
         self._background.start(self._follow(key))
 
     async def _follow(self, key: str) -> None:
-        """Lets go of a task that is over."""
         try:
             if (await self._store.find(key)).is_final:
                 self._release(key)
