@@ -219,8 +219,9 @@ def check_options(
     events: object,
 ) -> None:
     """Raises `TypeError` or `ValueError` if an option of `attach()` or `LiveServer` is not valid."""
-    if bus is not None and (isinstance(bus, type) or not _is_bus(bus)):
-        found = f"the class {bus.__name__}" if isinstance(bus, type) and _is_bus(bus) else _kind(bus)
+    is_bus = all(callable(getattr(bus, method, None)) for method in ("publish", "subscribe", "since"))
+    if bus is not None and (isinstance(bus, type) or not is_bus):
+        found = f"the class {bus.__name__}" if isinstance(bus, type) and is_bus else _kind(bus)
         raise TypeError(f"bus is {found}: pass a bus object, e.g. SqliteBus(path) or MemoryBus()")
     _check_coalesce(coalesce)
     if not isinstance(limits, Limits):
@@ -262,10 +263,6 @@ def takes_uri(hook: Callable[..., object]) -> bool:
     """Returns whether `hook` has a parameter named `uri`."""
     signature = _signature(hook)
     return signature is not None and "uri" in signature.parameters
-
-
-def _is_bus(bus: object) -> bool:
-    return all(callable(getattr(bus, method, None)) for method in ("publish", "subscribe", "since"))
 
 
 def _check_coalesce(coalesce: object) -> None:

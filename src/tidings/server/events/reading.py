@@ -127,7 +127,7 @@ class StreamSource:
         if page.truncated:
             self._forget(page.cursor)
             for reader in self._readers:
-                reader.wake()
+                reader.listener.news.set()
         elif page.events:
             events = [_decoded(each) for each in page.events]
             for event, stored in zip(events, page.events, strict=True):
@@ -184,7 +184,7 @@ class EventReader:
         self._source = source
         self._subject = kind.uri
         self._wants = wants
-        self._listener = listener
+        self.listener = listener
         self._busy = False
         self.cursor = cursor
 
@@ -193,10 +193,7 @@ class EventReader:
         if self.cursor == before and not self._busy and not any(map(self._wants, events)):
             self.cursor = after
         else:
-            self.wake()
-
-    def wake(self) -> None:
-        self._listener.news.set()
+            self.listener.news.set()
 
     async def next(self, most: int, *, oldest: float = 0.0) -> Batch:
         """Returns up to `most` events, none older than `oldest` (in seconds since the epoch), and goes on behind them.
@@ -205,8 +202,8 @@ class EventReader:
         """
         self._busy = True
         try:
-            permits = self._listener.permits
-            await self._listener.require(self._subject)
+            permits = self.listener.permits
+            await self.listener.require(self._subject)
             batch = await self._source.read(self.cursor)
             found: list[Event] = []
             start, cursor, truncated, more = batch.start, batch.cursor, batch.truncated, batch.more
