@@ -91,6 +91,10 @@ class Transport:
         return {"socket": self.sock}[name]
 
 
+def borrowing(app: Any, live: Any, keep_alive: float | None = None) -> Borrowing:
+    return Borrowing(app, live, live, keep_alive)
+
+
 class Live:
     """Whom the wrapper tells; remembers it."""
 
@@ -99,7 +103,6 @@ class Live:
         self.streams: list[BorrowedStream] = []
         self.weights: list[tuple[str, int]] = []
         self.is_full = False
-        self.legacy = self
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -195,7 +198,7 @@ async def request(
 )
 async def test_every_other_request_passes_through_unchanged(scope: Scope) -> None:
     app, live, wire = App(), Live(), Cycle()
-    async with request(Borrowing(app, live), app, scope, wire.send):
+    async with request(borrowing(app, live), app, scope, wire.send):
         assert {key: value for key, value in app.scope.items() if key != WRAPPED_KEY} == scope
     assert live.told == []
     assert wire.sent == [START, body(b"result", more=False)]
@@ -204,7 +207,7 @@ async def test_every_other_request_passes_through_unchanged(scope: Scope) -> Non
 async def test_the_server_is_live_for_as_long_as_the_application() -> None:
     app, live, wire = App(), Live(), Cycle()
     app.opening = ({"type": "lifespan.startup.complete"},)
-    async with request(Borrowing(app, live), app, {"type": "lifespan", "headers": []}, wire.send):
+    async with request(borrowing(app, live), app, {"type": "lifespan", "headers": []}, wire.send):
         assert live.told == ["run"]
     assert live.told == ["run", "stop"]
 
@@ -230,7 +233,7 @@ async def test_a_server_that_cannot_start_says_why_when_the_web_server_asks(erro
         assert wire.sent == []
         return {"type": "lifespan.startup"}
 
-    await Borrowing(app, Broken())({"type": "lifespan"}, receive, wire.send)
+    await borrowing(app, Broken())({"type": "lifespan"}, receive, wire.send)
     [answer] = wire.sent
     assert (answer["type"], told) == ("lifespan.startup.failed", ["asked"])
     assert re.search(said, answer["message"])
@@ -260,7 +263,7 @@ async def test_an_application_that_cannot_start_says_why_without_a_traceback_if_
             raise error
 
     with pytest.raises(ZeroDivisionError) if raised else nullcontext():
-        await Borrowing(app, Live())({"type": "lifespan"}, None, wire.send)  # type: ignore[arg-type]
+        await borrowing(app, Live())({"type": "lifespan"}, None, wire.send)  # type: ignore[arg-type]
     assert [(message["type"], message["message"]) for message in wire.sent] == [(FAILED["type"], text) for text in said]
 
 
@@ -270,13 +273,13 @@ async def test_an_error_of_an_application_that_has_started_is_nobody_elses() -> 
 
     wire = Wire()
     with pytest.raises(OSError, match="later"):
-        await Borrowing(app, Live())({"type": "lifespan"}, None, wire.send)  # type: ignore[arg-type]
+        await borrowing(app, Live())({"type": "lifespan"}, None, wire.send)  # type: ignore[arg-type]
     assert wire.sent == []
 
 
 async def test_a_listen_request_carries_its_stream_and_what_the_sdk_writes_goes_through_unchanged() -> None:
     app, live, wire = App(START, body(b"ack")), Live(), Cycle()
-    async with request(Borrowing(app, live), app, LISTEN, wire.send):
+    async with request(borrowing(app, live), app, LISTEN, wire.send):
         assert live.told == ["started"]
         assert app.scope[SCOPE_KEY] is live.streams[0]
     assert wire.sent == [START, body(b"ack"), body(b"result", more=False)]
@@ -287,7 +290,7 @@ async def test_a_listen_request_carries_its_stream_and_what_the_sdk_writes_goes_
 async def test_a_stream_states_how_often_it_carries_a_keep_alive(name: str) -> None:
     scope = {"LISTEN": LISTEN, "SESSION": SESSION, "SSE": SSE}[name]
     app, wire = App(START, body(b"event")), Cycle()
-    async with request(Borrowing(app, Live(), keep_alive=15.0), app, scope, wire.send):
+    async with request(borrowing(app, Live(), keep_alive=15.0), app, scope, wire.send):
         pass
     assert wire.sent[0]["headers"] == [*START["headers"], (b"tidings-keep-alive", b"15")]
     assert wire.sent[1] == body(b"event")
@@ -296,21 +299,21 @@ async def test_a_stream_states_how_often_it_carries_a_keep_alive(name: str) -> N
 async def test_an_answer_that_is_no_stream_states_no_keep_alives() -> None:
     refusal = {**START, "status": 404}
     app, wire = App(refusal), Cycle()
-    async with request(Borrowing(app, Live(), keep_alive=15.0), app, LISTEN, wire.send):
+    async with request(borrowing(app, Live(), keep_alive=15.0), app, LISTEN, wire.send):
         pass
     assert wire.sent[0] == refusal
 
 
 async def test_an_old_era_stream_is_named_by_its_session_header() -> None:
     app, live, wire = App(), Live(), Cycle()
-    async with request(Borrowing(app, live), app, SESSION, wire.send):
+    async with request(borrowing(app, live), app, SESSION, wire.send):
         assert live.told == ["started", "opened abc"]
     assert live.told[-1] == "closed"
 
 
 async def test_an_sse_stream_is_named_by_its_first_event() -> None:
     app, live, wire = App(START, body(b": ping\r\n\r\n"), body(b"")), Live(), Cycle()
-    async with request(Borrowing(app, live), app, SSE, wire.send):
+    async with request(borrowing(app, live), app, SSE, wire.send):
         assert live.told == ["started"]
         assert app.send is not None
         await app.send(body(b"event: endpoint\r\ndata: /messages/?session_id=%032d\r\n\r\n" % 7))
@@ -324,13 +327,13 @@ async def test_an_old_era_stream_whose_answer_does_not_name_the_session_stays_un
     """As that of another route: the header of a request proves nothing."""
     headers = [EVENTS] if named is None else [EVENTS, (b"mcp-session-id", named)]
     app, live, wire = App({**START, "headers": headers}), Live(), Cycle()
-    async with request(Borrowing(app, live), app, SESSION, wire.send):
+    async with request(borrowing(app, live), app, SESSION, wire.send):
         assert live.told == ["started"]
 
 
 async def test_a_stream_whose_first_event_names_no_session_stays_unnamed() -> None:
     app, live, wire = App(START, body(b"data: hello\r\n\r\n")), Live(), Cycle()
-    async with request(Borrowing(app, live), app, SSE, wire.send):
+    async with request(borrowing(app, live), app, SSE, wire.send):
         assert live.told == ["started"]
     assert live.told == ["started", "closed"]
 
@@ -339,14 +342,14 @@ async def test_a_stream_whose_first_event_names_no_session_stays_unnamed() -> No
 async def test_a_client_that_takes_any_kind_of_answer_has_its_stream_borrowed_too(accept: bytes | None) -> None:
     app, live, wire = App(), Live(), Cycle()
     headers = [(b"mcp-session-id", b"abc")] + ([] if accept is None else [(b"accept", accept)])
-    async with request(Borrowing(app, live), app, {**SESSION, "headers": headers}, wire.send):
+    async with request(borrowing(app, live), app, {**SESSION, "headers": headers}, wire.send):
         assert live.told == ["started", "opened abc"]
 
 
 async def test_an_answer_that_is_no_stream_of_events_is_not_written_to() -> None:
     page = {**START, "headers": [(b"content-type", b"text/html")]}
     app, live, wire = App(page, body(b"<a href='?session_id=0af7'>")), Live(), Cycle()
-    async with request(Borrowing(app, live), app, {**SSE, "headers": [(b"accept", b"text/html,*/*")]}, wire.send):
+    async with request(borrowing(app, live), app, {**SSE, "headers": [(b"accept", b"text/html,*/*")]}, wire.send):
         pass
     assert live.told == ["closed"]
 
@@ -354,7 +357,7 @@ async def test_an_answer_that_is_no_stream_of_events_is_not_written_to() -> None
 @pytest.mark.parametrize("status", [202, 400, 401, 406, 503])
 async def test_an_answer_that_is_no_success_opens_nothing(status: int) -> None:
     app, live, wire = App({**START, "status": status}, body(b"no")), Live(), Cycle()
-    async with request(Borrowing(app, live), app, SESSION, wire.send):
+    async with request(borrowing(app, live), app, SESSION, wire.send):
         pass
     assert live.told == ["closed"]
     assert wire.data == b"noresult"
@@ -373,7 +376,7 @@ async def test_an_old_era_stream_that_the_sdk_leaves_incomplete_is_ended_in_good
         await send(START)
         await send(body(b"event"))
 
-    await Borrowing(leave, live)({**scope}, nothing, wire.send)
+    await borrowing(leave, live)({**scope}, nothing, wire.send)
     assert wire.sent == [START, body(b"event"), *([body(b"", more=False)] if completed else [])]
     assert live.told[-1] == "closed"
 
@@ -385,7 +388,7 @@ async def test_a_stream_that_was_cut_off_is_not_ended_in_good_order() -> None:
         await send(START)
         live.streams[0].abort()
 
-    await Borrowing(leave, live)({**SESSION}, nothing, wire.send)
+    await borrowing(leave, live)({**SESSION}, nothing, wire.send)
     assert wire.sent == [START]
 
 
@@ -397,13 +400,13 @@ async def test_a_failure_of_the_app_reaches_the_web_server_and_the_stream_is_clo
         raise LookupError(scope["method"], await receive())
 
     with pytest.raises(LookupError):
-        await Borrowing(fail, live)({**LISTEN}, nothing, Cycle().send)
+        await borrowing(fail, live)({**LISTEN}, nothing, Cycle().send)
     assert live.told == ["started", "closed"]
 
 
 async def test_a_request_that_the_web_server_cancels_stays_cancelled() -> None:
     app, live, wire = App(), Live(), Cycle()
-    task = asyncio.ensure_future(Borrowing(app, live)({**LISTEN}, nothing, wire.send))
+    task = asyncio.ensure_future(borrowing(app, live)({**LISTEN}, nothing, wire.send))
     with anyio.fail_after(5):
         await app.open.wait()
         task.cancel()
@@ -520,7 +523,7 @@ async def test_frames_travel_through_starlettes_middleware_between_the_sdks_own(
     async def dispatch(request: Request, call_next: RequestResponseEndpoint) -> Response:
         return await call_next(request)
 
-    outside = BaseHTTPMiddleware(Borrowing(app, live), dispatch)  # type: ignore[arg-type]
+    outside = BaseHTTPMiddleware(borrowing(app, live), dispatch)  # type: ignore[arg-type]
     scope = {**LISTEN, "path": "/mcp", "query_string": b""}
     async with request(outside, app, scope, wire.send) as over:
         for number in range(3):
@@ -545,7 +548,7 @@ async def test_a_stream_is_called_back_after_the_event_is_out_and_only_once() ->
 
 async def test_to_finish_ends_the_response_in_good_order_and_lets_the_sdks_side_go() -> None:
     app, live, wire = App(), Live(), Cycle()
-    async with request(Borrowing(app, live), app, LISTEN, wire.send) as over:
+    async with request(borrowing(app, live), app, LISTEN, wire.send) as over:
         live.streams[0].finish()
         live.streams[0].finish()
         await over.wait()
@@ -557,7 +560,7 @@ async def test_to_finish_ends_the_response_in_good_order_and_lets_the_sdks_side_
 
 async def test_to_abort_breaks_the_connection_and_nothing_more_is_written() -> None:
     app, live, wire = App(), Live(), Cycle()
-    async with request(Borrowing(app, live), app, LISTEN, wire.send) as over:
+    async with request(borrowing(app, live), app, LISTEN, wire.send) as over:
         live.streams[0].abort()
         assert wire.transport.aborted
         live.streams[0].abort()
@@ -569,7 +572,7 @@ async def test_to_abort_breaks_the_connection_and_nothing_more_is_written() -> N
 
 async def test_to_abort_where_the_connection_is_not_shown_leaves_the_response_incomplete() -> None:
     app, live, wire = App(), Live(), Wire()
-    async with request(Borrowing(app, live), app, LISTEN, wire.send) as over:
+    async with request(borrowing(app, live), app, LISTEN, wire.send) as over:
         live.streams[0].abort()
         await over.wait()
     assert app.cancelled
@@ -580,7 +583,7 @@ async def test_a_last_write_that_fails_still_lets_the_sdks_side_go_and_troubles_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     app, live, wire = App(), Live(), Cycle()
-    async with request(Borrowing(app, live), app, LISTEN, wire.send) as over:
+    async with request(borrowing(app, live), app, LISTEN, wire.send) as over:
         wire.breaks = ConnectionResetError("gone")
         live.streams[0].finish()
         await over.wait()
@@ -625,7 +628,7 @@ async def test_a_connection_that_takes_no_time_limit_is_left_as_it_is() -> None:
 async def test_a_stream_for_which_there_is_no_room_never_begins(scope: Scope) -> None:
     app, live, wire = App(), Live(), Wire()
     live.is_full = True
-    async with request(Borrowing(app, live), app, scope, wire.send):
+    async with request(borrowing(app, live), app, scope, wire.send):
         await app.send(body(b"data: {}\r\n\r\n"))
     start, rest = wire.sent
     assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
@@ -638,7 +641,7 @@ async def test_an_answer_that_is_a_whole_event_needs_no_room() -> None:
     live.is_full = True
     start = {"type": "http.response.start", "status": 200, "headers": [EVENTS, (b"content-length", b"9")]}
     app.opening = (start, body(b"retry: 5\n", more=False))
-    async with request(Borrowing(app, live), app, SESSION, wire.send):
+    async with request(borrowing(app, live), app, SESSION, wire.send):
         assert wire.sent[0] == start
 
 
@@ -655,7 +658,7 @@ async def test_a_message_of_the_sse_transport_is_weighed() -> None:
     async def receive() -> Message:
         return parts.pop(0) if parts else {"type": "http.disconnect"}
 
-    await Borrowing(app, live)(scope, receive, Wire().send)
+    await borrowing(app, live)(scope, receive, Wire().send)
     [(named, weight)] = live.weights
     assert named == session
     assert weight == 4 * 11 + 80 * 4
@@ -674,6 +677,6 @@ async def test_a_handshake_that_is_refused_does_not_seem_to_succeed_even_if_its_
 
     if is_gone:
         wire.breaks = ConnectionError("gone")
-    await Borrowing(app, Live())({"type": "http", "method": "POST", "headers": []}, nothing, wire.send)
+    await borrowing(app, Live())({"type": "http", "method": "POST", "headers": []}, nothing, wire.send)
     assert kept == []
     assert [message.get("status") for message in wire.sent] == ([] if is_gone else [429, None])

@@ -463,7 +463,7 @@ async def test_what_waits_for_a_session_that_is_parked_is_not_kept() -> None:
         session = await Session.start(port)
         await session.subscribe("note://a")
         await mcp.notify.resource_updated("note://a")
-        parked = mcp._live.legacy._sessions[session.id]
+        parked = mcp._live._legacy._sessions[session.id]
         assert parked.info.waiting == 1
         await eventually(lambda: used(mcp)["streams"] == 0)
         assert parked.info.waiting == 0

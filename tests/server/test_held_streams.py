@@ -188,7 +188,7 @@ async def test_a_reader_that_takes_nothing_of_the_sdks_is_cut_off() -> None:
         await eventually(lambda: "_GET_stream" in streams_of(mcp, session))
         stream.stall()
         with anyio.fail_after(30):
-            while (taker := mcp._live.legacy._sessions[session.id or ""].stream) is not None and not taker.ended:
+            while (taker := mcp._live._legacy._sessions[session.id or ""].stream) is not None and not taker.ended:
                 await speak(session, size=200_000)
         stream.resume()
         assert await stream.over() == "broken"

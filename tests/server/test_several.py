@@ -83,7 +83,7 @@ class Resumed:
     def streams(self) -> int:
         """How many the server has open."""
         assert self.session.id
-        legacy = self.mcp._live.legacy
+        legacy = self.mcp._live._legacy
         in_use = legacy._sessions[self.session.id].stream is not None
         return in_use + len(legacy._spare.get(self.session.id, ()))
 

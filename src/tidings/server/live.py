@@ -87,7 +87,7 @@ class Live:
             if bus is None or records is None  # A bus of its own, or one without records: no other replica has it.
             else SharedSessions(bus, records, idle=policy.limits.session_idle, position=lambda: self._core.position)
         )
-        self.legacy: LegacyEra = LegacyEra(self._core, self._server, self._sessions)
+        self._legacy = LegacyEra(self._core, self._server, self._sessions)
         self._waking_settings = waking
         ours = (self._middleware, self._admit_session)
         self._waking = None if waking is None else WakingExtension(self._core, adapter, waking, ours, shows)
@@ -106,8 +106,8 @@ class Live:
         adapter.watch(self.notify.soon)
         server = self._server
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._modern.listen)
-        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self.legacy.subscribe)
-        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self.legacy.unsubscribe)
+        server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, self._legacy.subscribe)
+        server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, self._legacy.unsubscribe)
         server.middleware.append(self._middleware)
         server.middleware.insert(0, self._admit_session)
         theirs = server.lifespan
@@ -128,7 +128,7 @@ class Live:
     async def _admit_session(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         # Before all other middleware: the SDK keeps a session whose handshake was refused by any.
         if ctx.method == "initialize":
-            self.legacy.admit(ctx)
+            self._legacy.admit(ctx)
         return await call_next(ctx)
 
     async def _middleware(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
@@ -150,12 +150,12 @@ class Live:
             result = with_capability(result)
         if ctx.method == "initialize":
             answer = cast("dict[str, Any]", result)
-            self.legacy.advertise(ctx, answer)
-            await self.legacy.begin(ctx, answer)
+            self._legacy.advertise(ctx, answer)
+            await self._legacy.begin(ctx, answer)
         elif ctx.method == "logging/setLevel":
-            await self.legacy.set_level(ctx)
+            await self._legacy.set_level(ctx)
         elif ctx.method == "notifications/initialized":
-            self.legacy.initialized(ctx)
+            self._legacy.initialized(ctx)
         return result
 
     def _hear_notice(self, uri: str | None) -> None:
@@ -163,7 +163,7 @@ class Live:
             extension.noticed(uri)
         if uri is not None and uri.startswith(REVOKED):
             principal = unquote(uri.removeprefix(REVOKED))
-            self.legacy.revoked(principal)
+            self._legacy.revoked(principal)
             self._core.revoked(principal)
         elif self._sessions is not None and (uri is None or not uri.startswith((TASKS, EVENTS))):
             self._sessions.noticed(uri)
@@ -265,7 +265,7 @@ class Live:
         That is quicker, and no change is lost.
         """
         shared = app if self._sessions is None else SessionGate(app, self._sessions)
-        borrowing = Borrowing(shared, self, keep_alive_seconds())
+        borrowing = Borrowing(shared, self, self._legacy, keep_alive_seconds())
         return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
 
     async def run_stdio_async(self) -> None:

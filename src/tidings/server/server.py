@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from pydantic import AnyUrl
+from pydantic import AnyUrl, BaseModel
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -25,12 +25,14 @@ from starlette.responses import PlainTextResponse
 from tidings._kit.suggest import there_are
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
+from tidings.bus.streams import Retention
 from tidings.bus.urls import bus_from_url
 from tidings.changes import ResourcesListChanged, ResourceUpdated
 from tidings.errors import TidingsError, TransportError
 from tidings.server.adapters import Kind, McpServerAdapter, adapter_for, lasting, list_change
 from tidings.server.config import Coalesce, CoalesceSetting, Events, Limits, Waking, check_options
-from tidings.server.live import Live, not_found_in_era
+from tidings.server.events.catalogue import ModelT
+from tidings.server.live import HookT, Live, not_found_in_era
 from tidings.server.notify import Notifier
 from tidings.server.policy import Authorize, SubscriptionPolicy
 from tidings.server.waking.changes import shown_resources
@@ -182,9 +184,6 @@ class LiveServer(MCPServer[LifespanResultT]):
             waking=waking,
             events=events,
         )
-        self.on_first_subscriber = self._live.on_first_subscriber
-        self.on_last_subscriber = self._live.on_last_subscriber
-        self.event = self._live.event
 
     @property
     def notify(self) -> Notifier:
@@ -197,6 +196,25 @@ class LiveServer(MCPServer[LifespanResultT]):
         Those that are embedded in it, unless a subclass knows more. See `Waking.hints`.
         """
         return shown_resources(tool, result)
+
+    def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
+        """See `Live.on_first_subscriber`."""
+        return self._live.on_first_subscriber(pattern)
+
+    def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
+        """See `Live.on_last_subscriber`."""
+        return self._live.on_last_subscriber(pattern)
+
+    def event(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        arguments: type[BaseModel] | None = None,
+        retention: Retention | None = None,
+    ) -> Callable[[ModelT], ModelT]:
+        """See `Live.event`."""
+        return self._live.event(name, description=description, arguments=arguments, retention=retention)
 
     @property
     def trouble(self) -> str:

@@ -120,9 +120,6 @@ class PassedRequests:
 class Lender(Protocol):
     """The receiver of the streams that the SDK has opened: `Live`. It runs for the life of the application."""
 
-    @property
-    def legacy(self) -> LegacyEra: ...
-
     def running(self) -> AbstractAsyncContextManager[object]: ...
 
     async def aclose(self) -> None: ...
@@ -135,10 +132,10 @@ class Lender(Protocol):
 class Borrowing:
     """The ASGI wrapper around an app that serves MCP."""
 
-    def __init__(self, app: ASGIApp, lender: Lender, keep_alive: float | None = None) -> None:
+    def __init__(self, app: ASGIApp, lender: Lender, register: LegacyEra, keep_alive: float | None = None) -> None:
         self.app = app
         self._lender = lender
-        self._register = lender.legacy
+        self._register = register
         self._keep_alive = keep_alive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
