@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.vault.files.moment import moment_format
+from tidings.vault.files.obsidian import moment_format
 
 WHEN = datetime(2024, 3, 5, 14, 7, 9, 123456).astimezone()
 

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from tidings.vault.bases import values
 from tidings.vault.bases.values import LONGEST, FormulaDate, FormulaFailed, FormulaLink, Regexp, kind_of, text_of, whole
-from tidings.vault.files.moment import moment_format
+from tidings.vault.files.obsidian import moment_format
 
 LAMBDAS: Final = frozenset({"filter", "map", "reduce"})
 _DEEPEST: Final = 30

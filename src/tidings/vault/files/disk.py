@@ -1,6 +1,6 @@
 """`Disk`: the files of a vault, read and changed one at a time: locked, version-checked, replaced in one step.
 
-Every write begins with `one` or `everything`, which refuse on a read-only server. Within this process one writer works
+Every write begins with `everything`, which refuses on a read-only server. Within this process one writer works
 at a time; writers of other processes are kept out folder by folder (see `OpenFolder.lock`).
 """
 
@@ -97,20 +97,13 @@ class Disk:
         self._lock = threading.Lock()
 
     @contextmanager
-    def one(self, path: str, *, creating: bool = False) -> Generator[OpenedFile]:
-        self.check_allowed()
-        place = self.place(path, creating=creating)
-        with self._lock:
-            yield place
-
-    @contextmanager
     def everything(self) -> Generator[None]:
+        """Keeps out other writers of this process. Raises `ReadOnly` if nothing may be written."""
         self.check_allowed()
         with self._lock:
             yield
 
     def check_allowed(self) -> None:
-        """Raises `ReadOnly` if nothing may be written."""
         if self.read_only:
             raise outcomes.ReadOnly("This server is read-only. Start it without --read-only to write.")
 
@@ -225,7 +218,7 @@ class Disk:
         return plans, skipped
 
     def change(self, place: OpenedFile, make: Make, operation: Operation) -> FileWritten:
-        """Gives a file a new text, while the place is held (see `one`). Raises `FileTooLarge` or `WriteFailed`."""
+        """Gives a file a new text, while `everything` is held. Raises `FileTooLarge` or `WriteFailed`."""
         until = time.monotonic() + _PATIENCE
         with explained(place.path):
             for attempt in count():

@@ -131,7 +131,8 @@ class VaultWriter:
                     operation.intend(*(plan.step for plan in plans))
                 for number, plan in enumerate(plans):
                     try:
-                        with self._disk.one(plan.path) as place:
+                        with self._disk.everything():
+                            place = self._disk.place(plan.path)
                             touched += self._disk.change(place, plan.make, operation).touched
                     except (ValueError, OSError) as error:
                         skipped.append(Skipped(plan.path, str(error)))
@@ -172,8 +173,8 @@ class VaultWriter:
         return self._write(path, make, did, creating=create)
 
     def _write(self, path: str, make: Make, did: str, *, creating: bool) -> FileWritten:
-        with self._disk.one(path, creating=creating) as place, self.journal.operation(did) as operation:
-            done = self._disk.change(place, make, operation)
+        with self._disk.everything(), self.journal.operation(did) as operation:
+            done = self._disk.change(self._disk.place(path, creating=creating), make, operation)
         # The writer of a version knows it as if it had read it.
         self._disk.texts.keep(done.version, done.text)
         return done

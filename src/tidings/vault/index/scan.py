@@ -278,16 +278,20 @@ def _marked(files: Iterable[WalkedFile], before: Mapping[str, Stamp]) -> list[Wa
 
 
 class _Look:
+    """Looks at paths, as they are spelled on a disk that may accept other spellings, too."""
+
     def __init__(self, vault: Vault, index: Index) -> None:
         self._vault = vault
         self._index = index
         self._walk = FolderWalk(vault)
-        self._spelling = _Spelling(vault)
         self._waiting: list[str] = []
         self._added: set[str] = set()
         self._changed: dict[str, WalkedFile] = {}
         self._before: dict[str, Stamp] = {}
         self._gone: set[str] = set()
+        self._folding: set[str] = set()  # Paths that can be spelled in several ways.
+        self._spelled = cache(self._find)
+        self._names = cache(self._list)
 
     def add(self, path: str) -> None:
         with suppress(BadPath):
@@ -306,7 +310,15 @@ class _Look:
 
     def _look(self, path: str) -> None:
         known = self._index.stamps(path)
-        found = {seen.path: seen for seen in self._there(path)}
+        found: dict[str, WalkedFile] = {}
+        if (spelled := self._spelled(path)) == path:
+            file = self._walk.file(path)
+            found = {
+                seen.path: seen
+                for seen in ([file] if file else self._walk.files(path) if self._is_folder(path) else [])
+            }
+        elif spelled is not None:
+            self.add(spelled)
         changed = {seen.path: seen for seen in found.values() if known.get(seen.path) != seen.stamp}
         gone = {path for path in known if path not in found and not self._walk.is_unread(path)}
         self._changed |= changed
@@ -317,65 +329,39 @@ class _Look:
         inodes |= {known[path].inode for path in {*changed, *gone} & known.keys()}
         for other in self._index.sharing(inodes):
             self.add(other)
-        for other in self._spelling.others(path, self._index) if found and not known else ():
-            self.add(other)
-
-    def _there(self, path: str) -> Iterator[WalkedFile]:
-        """Yields the files at a path and below it. If the disk has another spelling, that is looked at instead."""
-        spelled = self._spelling.of(path)
-        if spelled == path:
-            if seen := self._walk.file(path):
-                yield seen
-            elif self._spelling.is_folder(path):
-                yield from self._walk.files(path)
-        elif spelled is not None:
-            self.add(spelled)
-
-
-class _Spelling:
-    """The spelling of paths on a disk that may accept others, too."""
-
-    def __init__(self, vault: Vault) -> None:
-        self._vault = vault
-        self._folding: set[str] = set()
-        self.of = cache(self._find)
-        self._names = cache(self._list)
-
-    def others(self, path: str, index: Index) -> set[str]:
-        """Returns other spellings of the path in the index, which cannot exist any more."""
-        if path not in self._folding:
-            return set()
-        above, depth, wanted = path.rpartition("/")[0], path.count("/"), key(path)
-        heads = {"/".join(known.split("/")[: depth + 1]) for known in index.stamps(above)}
-        return {head for head in heads if head != path and key(head) == wanted}
+        if found and not known and path in self._folding:  # Other spellings in the index cannot exist any more.
+            above, depth = path.rpartition("/")[0], path.count("/") + 1
+            for other in {"/".join(stored.split("/")[:depth]) for stored in self._index.stamps(above)} - {path}:
+                if key(other) == key(path):
+                    self.add(other)
 
     def _find(self, path: str) -> str | None:
         """Returns the path as it is on the disk; None if it does not exist, or only through a link to a folder."""
         if not self._vault.split(path)[1]:
             return path
         above, _, name = path.rpartition("/")
-        folder = self.of(above) if above else ""
-        if folder is None or not self.is_folder(folder):
+        folder = self._spelled(above) if above else ""
+        if folder is None or not self._is_folder(folder):
             return None
-        status = self._status(_join(folder, name))
+        place = f"{folder}/".removeprefix("/")
+        status = self._status(place + name)
         # Does the disk accept another spelling of the name for the same file?
         twins = {name.swapcase(), unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)} - {name}
-        others = (self._status(_join(folder, twin)) for twin in twins)
+        others = (self._status(place + twin) for twin in twins)
         if status is None or not any(other is not None and os.path.samestat(other, status) for other in others):
-            return None if status is None else _join(folder, name)
+            return None if status is None else place + name
         names = self._names(folder)
         written = name if name in names else next((other for other in names if key(other) == key(name)), None)
-        if written is None:
-            return None
-        self._folding.add(_join(folder, written))
-        return _join(folder, written)
+        if written is not None:
+            self._folding.add(place + written)
+        return None if written is None else place + written
 
     def _list(self, folder: str) -> list[str]:
         with suppress(OSError):
             return os.listdir(self._place(folder))  # noqa: PTH208 - only the names
         return []
 
-    def is_folder(self, path: str) -> bool:
+    def _is_folder(self, path: str) -> bool:
         """Returns whether it is a folder, and not a link to one."""
         if not path or not self._vault.split(path)[1]:
             return True
@@ -390,7 +376,3 @@ class _Spelling:
     def _place(self, path: str) -> str:
         mount, inner = self._vault.split(path)
         return os.path.join(mount.root, inner)  # noqa: PTH118 - faster
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name

@@ -5,8 +5,8 @@ canvas has no links and no words.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
-from json import decoder, scanner
 from typing import Any
 
 from tidings._kit.bounded_json import as_dict, as_dicts, as_float, as_texts
@@ -17,55 +17,33 @@ from tidings.vault.notes.parse import parse
 
 _LONGEST = 60  # Characters of a card at the end of an edge.
 _MOST_COMPARED = 2_000_000  # Pairs of a card and a group.
-# Only the scanner written in Python uses `parse_string`.
-_SCANNER: Any = vars(scanner)["py_make_scanner"]
-_STRING: Callable[[str, int, bool], tuple[str, int]] = vars(decoder)["scanstring"]
+_WRITTEN = re.compile(r'"(file|text)"\s*+:\s*+("(?:[^"\\]++|\\.)*+")', re.DOTALL)
 
-
-class _Placed(str):
-    """A string of the JSON with its position, quotes included."""
-
-    __slots__ = ("end", "start")
-    start: int
-    end: int
-
-
-class _Decoder(json.JSONDecoder):
-    def __init__(self) -> None:
-        super().__init__()
-        self.parse_string = _placed
-        self.scan_once: Any = _SCANNER(self)
-
-
-def _placed(document: str, begin: int, strict: bool = True) -> tuple[_Placed, int]:
-    value, end = _STRING(document, begin, strict)
-    text = _Placed(value)
-    text.start, text.end = begin - 1, end
-    return text, end
+Placed = tuple[str, int, int]  # A string of the JSON, and its position, quotes included.
 
 
 def canvas_links(text: str) -> list[NoteLink]:
     """Returns the files on a canvas, and the links in its texts, at the positions of their strings in the JSON."""
     found: list[NoteLink] = []
     line, seen = 1, 0
-    for place, links in _places(text):  # In their order.
-        line += text.count("\n", seen, place.start)
-        seen = place.start
-        found += [link._replace(line=line, start=place.start, end=place.end) for link in links]
+    for (_, start, end), links in _places(text):
+        line += text.count("\n", seen, start)
+        seen = start
+        found += [link._replace(line=line, start=start, end=end) for link in links]
     return found
 
 
 def canvas_rewrite(text: str, new_target: Callable[[NoteLink], str | None]) -> str:
     """Returns the canvas with other targets in its links, as `links.rewrite` does for a note."""
     changes: list[TextChange] = []
-    for place, links in _places(text):
+    for (value, start, end), links in _places(text):
         if links and links[0].kind == "canvas":
             target = new_target(links[0])
-            changed = str(place) if target is None else target
+            changed = value if target is None else target
         else:
-            changed = rewrite(place, links, new_target)
-        if changed != place:
-            changes.append(TextChange(place.start, place.end, json.dumps(changed, ensure_ascii=False)))
+            changed = rewrite(value, links, new_target)
+        if changed != value:
+            changes.append(TextChange(start, end, json.dumps(changed, ensure_ascii=False)))
     return applied(text, changes)
 
 
@@ -122,21 +100,26 @@ def _within(node: dict[str, Any], group: dict[str, Any]) -> bool:
     )
 
 
-def _places(text: str) -> Iterator[tuple[_Placed, list[NoteLink]]]:
-    places: list[tuple[_Placed, list[NoteLink]]] = []
+def _places(text: str) -> Iterator[tuple[Placed, list[NoteLink]]]:
+    """Yields the files and texts of the cards, in their order, with the links that they are or have."""
+    written = _WRITTEN.finditer(text)
     for node in _parts(text):
-        file, written, subpath = node.get("file"), node.get("text"), node.get("subpath")
-        if node.get("type") == "file" and isinstance(file, _Placed):
-            shown = str(subpath) if isinstance(subpath, str) else ""
-            places.append((file, [NoteLink("canvas", True, str(file), shown, None, 1, 0, len(file))]))
-        elif node.get("type") == "text" and isinstance(written, _Placed):
-            places.append((written, [link for link in parse(written, "").links if link.kind != "property"]))
-    yield from sorted(places, key=lambda place: place[0].start)
+        name, value = str(node.get("type")), node.get(str(node.get("type")))
+        if name not in ("file", "text") or not isinstance(value, str):
+            continue
+        same = (each.span(2) for each in written if each[1] == name and json.loads(each[2]) == value)
+        if (place := next(same, None)) is None:
+            return
+        links = [link for link in parse(value, "").links if link.kind != "property"]
+        if name == "file":
+            subpath = "".join(as_texts([node.get("subpath")]))
+            links = [NoteLink("canvas", True, value, subpath, None, 1, 0, len(value))]
+        yield (value, *place), links
 
 
 def _parts(text: str) -> Iterator[dict[str, Any]]:
     try:
-        canvas: Any = _Decoder().decode(" " + text[1:] if text.startswith("\ufeff") else text)
+        canvas: Any = json.loads(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return
     for kind in ("nodes", "edges"):
