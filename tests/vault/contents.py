@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from tidings.vault.index.database import ROWS
-from tidings.vault.index.index import Index
+from tidings.vault.index.index import ROWS, Index
 from tidings.vault.index.read_file import make_entry
 from tidings.vault.notes.model import IndexEntry, Note, NoteTag, Stamp
 

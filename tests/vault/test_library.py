@@ -21,8 +21,7 @@ from tidings.vault.files.outcomes import WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index import scan
-from tidings.vault.index.database import IndexBlocked, IndexDamaged
-from tidings.vault.index.index import Index
+from tidings.vault.index.index import Index, IndexBlocked, IndexDamaged
 from tidings.vault.index.scan import ScanBatch
 from tidings.vault.library import VaultLibrary
 from tidings.vault.resources.render import render

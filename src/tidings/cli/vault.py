@@ -120,7 +120,7 @@ def serve(options: VaultOptions) -> None:
 
 
 async def _log_when_indexed(library: "VaultLibrary") -> None:
-    from tidings.vault.index.database import IndexBlocked
+    from tidings.vault.index.index import IndexBlocked
 
     began = time.monotonic()
     await library.settled()
@@ -146,7 +146,7 @@ def check(options: VaultOptions) -> None:
     if options.cache is not None and options.cache.exists() and not options.cache.is_dir():
         raise Refusal(f"--cache takes a folder; {str(options.cache)!r} is a file.")
     from tidings.vault.files.paths import Vault
-    from tidings.vault.index.database import folder_for
+    from tidings.vault.index.index import folder_for
 
     try:
         folder_for(Vault(options.paths, exclude=options.exclude), options.cache)

@@ -20,7 +20,7 @@ import anyio
 from tidings.changes import Filter, ResourceUpdated
 from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import uri
-from tidings.vault.index.database import IndexBlocked, IndexDamaged
+from tidings.vault.index.index import IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries, upward
 from tidings.vault.notes.links import link_name
 from tidings.vault.notes.model import IndexEntry, key

@@ -23,8 +23,7 @@ from tidings.vault.bases.rows import BaseRows
 from tidings.vault.change_detection import ChangeDetector, FoundChanges, SubscribedResources, Touched, all_of, touched
 from tidings.vault.files.paths import Vault, uri
 from tidings.vault.files.writer import VaultWriter
-from tidings.vault.index.database import IndexBlocked, IndexDamaged
-from tidings.vault.index.index import Index
+from tidings.vault.index.index import Index, IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries
 from tidings.vault.index.scan import ScanBatch, ScanPlan, VaultAway, look, plan, read_all
 from tidings.vault.notes.model import IndexEntry

@@ -40,8 +40,7 @@ from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, Undone, WriteFailed
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
-from tidings.vault.index.database import IndexBlocked, IndexDamaged
-from tidings.vault.index.index import Index
+from tidings.vault.index.index import Index, IndexBlocked, IndexDamaged
 from tidings.vault.index.queries import Queries
 from tidings.vault.indexer import Indexer
 from tidings.vault.resources.addresses import parse_address

@@ -33,8 +33,7 @@ from tidings.vault.files.journal import WriteJournal
 from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.paths import Vault
 from tidings.vault.files.writer import VaultWriter
-from tidings.vault.index.database import IndexBlocked, IndexDamaged, folder_for, journal_in, log_in
-from tidings.vault.index.index import Index
+from tidings.vault.index.index import Index, IndexBlocked, IndexDamaged, folder_for, journal_in, log_in
 from tidings.vault.library import PublishedStates, VaultLibrary
 from tidings.vault.resources import listing, render
 from tidings.vault.resources.addresses import FAMILY, parse_address

@@ -16,9 +16,8 @@ from tests.vault.building import build
 from tests.vault.contents import contents
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault, VaultUnusable
-from tidings.vault.index import database
-from tidings.vault.index.database import PAGE, IndexBlocked, IndexDamaged
-from tidings.vault.index.index import Index
+from tidings.vault.index import index as database
+from tidings.vault.index.index import PAGE, Index, IndexBlocked, IndexDamaged
 from tidings.vault.index.scan import look
 
 

@@ -13,8 +13,7 @@ import pytest
 from tests.vault.contents import contents, tagged
 from tests.vault.searching import entry
 from tidings.vault.files.paths import Vault
-from tidings.vault.index.database import IndexBlocked, IndexDamaged
-from tidings.vault.index.index import INSERTS, Index
+from tidings.vault.index.index import INSERTS, Index, IndexBlocked, IndexDamaged
 from tidings.vault.index.read_file import make_entry
 from tidings.vault.notes.model import Stamp
 from tidings.vault.notes.parse import parse

@@ -11,7 +11,7 @@ from mcp import Client
 import tidings
 from tests.vault.agent import Agent, at
 from tidings.vault.files.journal import Operation, Step
-from tidings.vault.index.database import journal_in
+from tidings.vault.index.index import journal_in
 from tidings.vault.server import VaultServer
 
 pytestmark = pytest.mark.anyio

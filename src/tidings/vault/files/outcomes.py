@@ -1,16 +1,8 @@
 """Results of a write, and the errors that say why nothing was written.
 
 `touched` of a result names the paths that may differ now, for the index to look at. Every error says what to do about
-it; whenever one is raised, nothing was changed.
-
-    WriteRefused (a ValueError)
-    ├── Conflict        it is not the version that the caller has read
-    ├── AlreadyThere    the name is taken, and was not to be replaced
-    ├── NotThere        nothing has this name
-    ├── NotText         it cannot be read as text, so its text cannot be edited
-    ├── FileTooLarge    it exceeds the limit
-    └── ReadOnly        the server was started read-only
-    WriteFailed (an OSError): the disk is full, permission is missing, …
+it; whenever one is raised, nothing was changed. A `WriteRefused` says that something does not fit; `WriteFailed` that
+the system did not allow it: the disk is full, permission is missing, …
 """
 
 import errno

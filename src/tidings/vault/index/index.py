@@ -1,11 +1,18 @@
-"""`Index`: the side that writes: entries, links, tag counts.
+"""`Index`: the side that writes, in SQLite: its tables (`schema.sql`), its place, its lock, its entries.
 
-`apply` is one transaction that replaces everything known of a file by its new entry. Whatever goes wrong, the index is
-as it was before. A file whose hash is the same costs next to nothing. A tag counts for those that it is nested in, too:
-a note with `#a/b` is in the total of `a`. It is shown as in its first occurrence, by path, then line.
+A file of the vault is a row of `files`; its contents are rows of other tables that refer to it by the column `file` and
+are numbered by `n` in the order of the text. `apply` is one transaction that replaces everything known of a file by its
+new entry. A tag counts for those that it is nested in, too: a note with `#a/b` is in the total of `a`. It is shown as
+in its first occurrence, by path, then line.
+
+Each set of vaults has a folder in the user's cache with numbered files. A server takes the first one that no other
+server uses, and locks a file beside it for as long as it runs. A file that is damaged, or of another version, is
+rebuilt. If none can be written, the index is in memory.
 """
 
+import hashlib
 import json
+import logging
 import os
 import sqlite3
 from collections import Counter
@@ -13,14 +20,41 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tidings._kit.sqlite_errors import DatabaseUnreadable
-from tidings.vault.files.paths import Vault
-from tidings.vault.index import database
-from tidings.vault.index.database import ROWS
+import platformdirs
+
+from tidings._kit.files import open_lock, try_lock
+from tidings._kit.sqlite import Database, OnDamage, Schema, statements_in
+from tidings._kit.sqlite_errors import DatabaseUnreadable, Trouble, Wording, trouble_of
+from tidings.vault.files.paths import Vault, VaultUnusable
 from tidings.vault.index.queries import Queries, upward
 from tidings.vault.index.read_file import Row, folded, name_key
 from tidings.vault.notes.model import SEARCHED, IndexEntry, Stamp
 
+logger = logging.getLogger(__name__)
+
+PAGE: Final = 8192  # Most notes fit twice or more into a page: the file is a fifth smaller than with the usual size.
+_SLOTS, _NAME = 16, "index-{}.db"
+_TIMEOUT: Final = 5.0  # Seconds that another process may keep the file locked.
+
+# The tables of the contents of files, with the number of their columns after `file` and `n`.
+ROWS: Final = {"tags": 3, "links": 9, "headings": 3, "blocks": 2, "tasks": 3, "properties": 3, "aliases": 2}
+
+SCHEMA: Final = Schema(
+    application_id=0x54494456,  # "TIDV"
+    version=3,  # Raised with every change of the tables, or of how a file is read.
+    tables=statements_in(Path(__file__).with_name("schema.sql")),
+    checked=("files", "texts", "fts", "words", "tag_counts", "meta", *ROWS),
+    pragmas=(f"PRAGMA page_size = {PAGE}", "PRAGMA temp_store = MEMORY", "PRAGMA secure_delete = OFF"),
+)
+_WORDING: Final = Wording(
+    "index",
+    start_over="It is rebuilt.",
+    texts=dict.fromkeys(
+        (Trouble.DAMAGED, Trouble.MISFIT, Trouble.NOT_A_DATABASE, Trouble.UNKNOWN),
+        "is damaged, and is rebuilt ({error}).",
+    ),
+)
+_BLOCKING: Final = {Trouble.LOCKED, Trouble.FULL, Trouble.DISK, Trouble.MEMORY, Trouble.INTERRUPTED, Trouble.NO_ACCESS}
 Rows = Mapping[str, Iterable[Row]]  # By table, made while they are stored, so that not all of them exist at once.
 
 INSERTS: Final = {
@@ -33,6 +67,40 @@ INSERTS: Final = {
 _MERGED_PAGES: Final = 200  # Pages of the full text that are merged at once.
 
 
+class IndexBlocked(Exception):
+    """The index cannot be used at the moment. It is as it was before; the same may succeed later."""
+
+
+class IndexDamaged(Exception):
+    """The index is damaged, and has to be rebuilt."""
+
+
+def cache_folder(vault: Vault) -> Path:
+    """Returns the folder for the indices of these vaults in the user's cache."""
+    roots = "\0".join(f"{mount.name}\0{mount.root}" for mount in vault.mounts) + vault.excluded
+    digest = hashlib.blake2b(os.fsencode(roots), digest_size=8).hexdigest()
+    return Path(platformdirs.user_cache_dir("tidings")) / "vault" / digest
+
+
+def folder_for(vault: Vault, chosen: Path | None = None) -> Path:
+    """Returns the chosen folder for the indices, or else `cache_folder`. Raises `VaultUnusable` if a vault holds it."""
+    folder = chosen or cache_folder(vault)
+    if vault.holds(folder):
+        why = "lies in the vault and would be indexed itself. Choose another folder."
+        raise VaultUnusable(f"The folder for the index, {str(folder)!r}, {why}")
+    return folder
+
+
+def log_in(folder: Path, vault: Vault) -> Path:
+    """Returns the place of the log of changes of these vaults in the folder of their indices."""
+    return folder / f"changes-{cache_folder(vault).name}.db"
+
+
+def journal_in(folder: Path, vault: Vault) -> Path:
+    """Returns the folder of the journal of writes to these vaults in the folder of their indices."""
+    return folder / f"journal-{cache_folder(vault).name}"
+
+
 def collect(files: Sequence[tuple[int, IndexEntry]]) -> Rows:
     """Returns the rows of files with their ids, by table."""
 
@@ -40,7 +108,13 @@ def collect(files: Sequence[tuple[int, IndexEntry]]) -> Rows:
         return ((id_, n, *row) for id_, entry in files for n, row in enumerate(entry.rows.get(table, ())))
 
     return {
-        "files": (_file(id_, entry) for id_, entry in files),
+        "files": (
+            (
+                *(id_, entry.path, entry.path.rpartition("/")[0], name_key(entry.path, entry.kind), entry.kind),
+                *(*entry.stamp, entry.hash, entry.title, entry.words, entry.properties, entry.problem),
+            )
+            for id_, entry in files
+        ),
         "texts": ((id_, *_texts(entry)) for id_, entry in files),
         "fts": ((id_, *map(folded, _texts(entry))) for id_, entry in files if entry.kind in SEARCHED),
         **{table: contents(table) for table in ROWS},
@@ -54,15 +128,6 @@ def cleaned(rows: Rows) -> Rows:
         return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
     return {table: (tuple(map(clean, row)) for row in some) for table, some in rows.items()}
-
-
-def _file(id_: int, entry: IndexEntry) -> Row:
-    path = entry.path
-    return (
-        *(id_, path, path.rpartition("/")[0], name_key(path, entry.kind), entry.kind),
-        *entry.stamp,
-        *(entry.hash, entry.title, entry.words, entry.properties, entry.problem),
-    )
 
 
 def _texts(entry: IndexEntry) -> tuple[str, str, str]:
@@ -155,8 +220,11 @@ class Index:
 
     def __init__(self, vault: Vault, cache: Path | None = None, *, memory: bool = False) -> None:
         self._mounts = [mount.name for mount in vault.mounts]
-        opened = database.open_in_memory() if memory else database.open_in(database.folder_for(vault, cache))
-        self._database, self._lock, self.notes = opened
+        self._lock: int | None = None
+        self.notes: tuple[str, ...] = ()
+        self._database = _database(None) if memory else self._open_in(folder_for(vault, cache))
+        if self._lock is None:
+            self._database.open()
         self.place = self._database.path
         self.queries = Queries(self._database.connection, self._mounts)
         self.is_built = bool(self._ask("SELECT 1 FROM meta WHERE key = ?", ("built",)))
@@ -166,7 +234,39 @@ class Index:
     @property
     def is_first(self) -> bool:
         """No other server was using the vault when this was opened."""
-        return self.place is not None and self.place == database.slot(self.place.parent, 0)
+        return self.place is not None and self.place.name == _NAME.format(0)
+
+    def _open_in(self, folder: Path) -> Database:
+        """Opens the first index in `folder` that no other server uses. Returns one for the memory if there is none."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for number in range(_SLOTS):
+                if opened := self._take(folder / _NAME.format(number)):
+                    return opened
+            problem = f"{_SLOTS} servers use this vault already"
+        except (OSError, IndexBlocked, IndexDamaged) as error:
+            problem = str(error)
+        note = f"The index is in memory and is rebuilt at each start: {folder} cannot be used ({problem})."
+        logger.warning("%s", note)
+        self.notes = (note,)
+        return _database(None)
+
+    def _take(self, place: Path) -> Database | None:
+        """Opens the index at `place`; None if another server uses it, or another program has locked it."""
+        lock = open_lock(place.with_suffix(".lock"))
+        try:
+            if try_lock(lock):
+                database = _database(place)
+                database.open()
+                self._lock = lock
+                return database
+        except (IndexBlocked, IndexDamaged) as error:
+            if not isinstance(error.__cause__, Exception) or trouble_of(error.__cause__) is not Trouble.LOCKED:
+                raise
+        finally:
+            if self._lock is None:
+                os.close(lock)
+        return None
 
     def close(self) -> None:
         """Closes the index. It stays where it is, for the next start."""
@@ -293,3 +393,20 @@ def _is_same(entry: IndexEntry, kind: str, version: str | None, problem: str | N
     # Many attachments are not hashed. Their stamp is stored in any case.
     is_sure = entry.problem == problem if entry.kind == "attachment" else entry.hash is not None
     return is_sure and (entry.kind, entry.hash) == (kind, version)
+
+
+def _set_up_writer(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA cache_size = -8000")
+
+
+def _database(place: Path | None) -> Database:
+    return Database(
+        place,
+        SCHEMA,
+        wording=_WORDING,
+        error=lambda trouble, text: (IndexBlocked if trouble in _BLOCKING else IndexDamaged)(text),
+        timeout=_TIMEOUT,
+        on_damage=OnDamage.REBUILD,
+        exclusive=True,
+        opened=_set_up_writer,
+    )

@@ -16,7 +16,7 @@ from tidings.server import exact_calls
 from tidings.server.families import ResourceMissing
 from tidings.vault.files.outcomes import WriteFailed, WriteRefused
 from tidings.vault.files.paths import BadPath
-from tidings.vault.index.database import IndexBlocked, IndexDamaged
+from tidings.vault.index.index import IndexBlocked, IndexDamaged
 from tidings.vault.notes.sections import EditRefused
 from tidings.vault.search.query import BadQuery
 
