@@ -37,6 +37,10 @@ class PageUnknown(LookupError):
         super().__init__(f"No page {page_id} that can be fetched is known here. `fetch` its URL first.")
 
 
+class BecameEmpty(Exception):
+    """The page had text before, and has none now."""
+
+
 @dataclass(frozen=True)
 class Fetched:
     """A page that was asked for."""
@@ -57,7 +61,6 @@ class Refreshed:
     put: PutOutcome | None = None  # the outcome in the store, if a new version was stored
     before: str | None = None  # the source_id of the version that it was compared with, and differs from
     validators: Validators | None = None  # for the next look
-    empty: bool = False  # true if it has no text, and had some before. Nothing was stored.
     gone: bool = False  # true if the page does not exist any more
 
 
@@ -168,7 +171,7 @@ class WebLibrary:
         """Looks at a page again, by `url`. `known` are the validators of the look before.
 
         No request is made if one was made within `unless_younger` seconds. A page that has no text any more is stored
-        only if `even_empty`. Raises `PageUnknown`, or what `fetch` raises.
+        only if `even_empty`. Raises `PageUnknown`, `BecameEmpty`, or what `fetch` raises.
         """
         page = await self._page(page_id)
         variant = options.variant(url)
@@ -223,19 +226,19 @@ class WebLibrary:
         """Stores what was got, if it differs from the newest version, which is `before`."""
         entry, facts, hash_ = got.entry, got.facts, version_hash(got.entry.packet)
         if newest and before:
-            unchanged = Refreshed(newest.source_id, newest.content_hash, got.headers)
             validators = Validators.of(newest.source_id, facts)
+            unchanged = Refreshed(newest.source_id, newest.content_hash, got.headers, validators=validators)
             if newest.content_hash == hash_:
                 if speaks_for(page, newest):
                     # Validators from another URL say nothing about where the page is known to be.
                     there = facts.options.get(AT) == page.options.get(AT)
                     etag, modified = (facts.etag, facts.last_modified) if there else (None, None)
                     await self.store.checked(page.page_id, etag=etag, last_modified=modified, of=page)
-                return replace(unchanged, validators=validators)
+                return unchanged
             if got.empty and not even_empty and before.packet["content"].strip():
-                return replace(unchanged, empty=True)
+                raise BecameEmpty("It has no text any more.")
             if await to_thread.run_sync(same_content, before, entry, ignore):
-                return replace(unchanged, validators=validators)
+                return unchanged
         source_id, old = entry.packet["source_id"], before and before.packet["source_id"]
         put = await self.store.put(entry, facts)
         return Refreshed(source_id, hash_, got.headers, put, old, Validators.of(source_id, facts))

@@ -7,8 +7,8 @@ to the next request.
 """
 
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
 import anyio
@@ -46,10 +46,12 @@ class HttpAnswer:
     async def chunks(self) -> AsyncGenerator[bytes]:
         """Yields the body as it arrives, still compressed. Raises `FetchError` if it breaks off or is not HTTP."""
         stream = cast("AsyncIterator[bytes]", self._response.stream)
-        with _translated(self._url):
+        try:
             async with aclosing(cast("AsyncGenerator[bytes]", aiter(stream))) as chunks:
                 async for chunk in chunks:
                     yield chunk
+        except Exception as error:
+            raise _fetch_error(error, self._url) from error
         connection = getattr(getattr(self._response.stream, "_stream", None), "_connection", None)
         state: Any = getattr(connection, "_h11_state", None)  # None with HTTP/2, where answers cannot run together
         if state is not None and state.trailing_data[0]:
@@ -88,12 +90,15 @@ class Client:
         answer: HttpAnswer | None = None
         response: httpcore2.Response | None = None
         try:
-            with _translated(url):
-                if self._has_proxy and ":" in url.host:
-                    raise AddressRefused("a proxy gets no addresses of IPv6, which it could read in another way")
+            if self._has_proxy and ":" in url.host:
+                why = "a proxy gets no addresses of IPv6, which it could read in another way"
+                raise Blocked(f"{url} is not fetched: {why}", url=str(url))
+            try:
                 through = await self._guard.vetted(url.host, url.port) if self._has_proxy else ()
                 sent = httpcore2.Request("POST" if body else "GET", where, headers=raw, content=body or None)
                 response = await self._pool.handle_async_request(sent)
+            except Exception as error:
+                raise _fetch_error(error, url) from error
             answer = HttpAnswer(url, response, through)
             yield answer
         finally:
@@ -113,14 +118,6 @@ class Client:
         for connection in self._pool.connections:
             if connection.can_multiplex() and connection.can_handle_request(origin):
                 await connection.aclose()
-
-
-@contextmanager
-def _translated(url: Url) -> Generator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise _fetch_error(error, url) from error
 
 
 def _fetch_error(error: Exception, url: Url) -> FetchError:

@@ -328,16 +328,14 @@ class Fetcher:
         if not call.secrets:
             return response
         veiled = partial(_veiled, call.secrets)
+        texts = {name: getattr(response, name) for name in ("url", "content_type", "etag", "last_modified")}
         return replace(
             response,
             body=veiled(response.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"),
             headers={name: veiled(value) for name, value in response.headers.items()},
-            url=veiled(response.url),
-            content_type=veiled(response.content_type),
-            etag=response.etag and veiled(response.etag),
-            last_modified=response.last_modified and veiled(response.last_modified),
             redirects=tuple(map(veiled, response.redirects)),
             notes=tuple(map(veiled, response.notes)),
+            **{name: text and veiled(text) for name, text in texts.items()},
         )
 
     async def robots(self, url: str) -> "Robots":

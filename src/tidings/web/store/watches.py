@@ -78,7 +78,7 @@ def begin(
         text = options_text(options)
     _watch(at, page_id, owner, text, at.now if next_at is None else next_at)
     if next_at is not None:
-        _hasten(at, page_id, next_at)
+        hasten(at, page_id, next_at)
     at.do("UPDATE pages SET seen = ? WHERE page_id = ?", at.number(), page_id)
     if not explicit:
         at.owner.mine[page_id] = page, text
@@ -93,19 +93,12 @@ def _watch(at: Transaction, page_id: str, owner: str, options: str, next_at: flo
     at.do("INSERT OR IGNORE INTO watches VALUES (?, ?, ?, 0, '{}', NULL, 0, 0)", page_id, next_at, wait)
 
 
-def hasten(at: Transaction, page_id: str) -> bool:
-    """Makes a page due now, even if a look is in progress; False if it is not watched."""
-    _hasten(at, page_id, at.now)
+def hasten(at: Transaction, page_id: str, next_at: float | None = None) -> bool:
+    """Makes a page due now, or at `next_at`, if that is earlier; even if a look is in progress. False if unwatched."""
+    due = at.now if next_at is None else next_at
+    how = "UPDATE watches SET next_at = :due, wait = :wait WHERE page_id = :page_id AND next_at > :due"
+    at.do(how, due=due, wait=max(due - at.now, 0.0), page_id=page_id)
     return find(at, page_id) is not None
-
-
-def _hasten(at: Transaction, page_id: str, next_at: float) -> None:
-    at.do(
-        "UPDATE watches SET next_at = :next_at, wait = :wait WHERE page_id = :page_id AND next_at > :next_at",
-        next_at=next_at,
-        wait=max(next_at - at.now, 0.0),
-        page_id=page_id,
-    )
 
 
 def end(at: Transaction, page_id: str, *, explicit: bool) -> bool:

@@ -29,7 +29,7 @@ from tidings._kit.backoff import jittered, retry_after
 from tidings.web.extract.model import ExtractionFailed
 from tidings.web.fetch.request import FetchError, RateLimited
 from tidings.web.ignore import IgnoreRules
-from tidings.web.library import PageUnknown, Refreshed, WebLibrary
+from tidings.web.library import BecameEmpty, PageUnknown, Refreshed, WebLibrary
 from tidings.web.pages import HttpFailed
 from tidings.web.store.model import StoredPage, StoredWatch, StoreError
 from tidings.web.watch.state import (
@@ -54,10 +54,6 @@ _NO_TURN: Final = {"busy", "stopped"}  # kinds of failed extractions that say no
 
 class TooManyWatches(Exception):
     """The limit of watched pages is reached. The message says what to do."""
-
-
-class _BecameEmpty(Exception):
-    """The page had text before, and has none now."""
 
 
 @dataclass(eq=False)
@@ -283,7 +279,7 @@ class PageWatcher:
                 doubt = "404" if error.status == 404 else None
                 now = datetime.fromtimestamp(self._store.clock(), UTC)
                 wanted = retry_after(error.headers.get("retry-after"), now)
-            case _BecameEmpty():
+            case BecameEmpty():
                 doubt = "empty"
             case TimeoutError():
                 problem = f"It could not be looked at within {self._patience:g} s."
@@ -298,7 +294,7 @@ class PageWatcher:
 
     async def _find(self, page_id: str, plan: WatchPlan, state: WatchState) -> Refreshed:
         try:
-            found = await self.library.refresh(
+            return await self.library.refresh(
                 page_id,
                 plan.url,
                 plan.options,
@@ -311,9 +307,6 @@ class PageWatcher:
             if error.status == 410 or (error.status == 404 and state.doubt == "404"):
                 return await self.library.bury(page_id, plan.url, plan.options, error.status)
             raise
-        if found.empty:
-            raise _BecameEmpty("It has no text any more.")
-        return found
 
     async def _compared(
         self, page_id: str, plan: WatchPlan, state: WatchState, found: Refreshed
