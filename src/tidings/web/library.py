@@ -168,10 +168,9 @@ class WebLibrary:
         unless_younger: float = 0.0,
         even_empty: bool = False,
     ) -> Refreshed:
-        """Looks at a page again, by `url`. `known` are the validators of the look before.
+        """Looks at a page again, unless a request was made within `unless_younger` seconds.
 
-        No request is made if one was made within `unless_younger` seconds. A page that has no text any more is stored
-        only if `even_empty`. Raises `PageUnknown`, `BecameEmpty`, or what `fetch` raises.
+        `known` are the validators of the look before. Raises `PageUnknown`, `BecameEmpty`, or what `fetch` raises.
         """
         page = await self._page(page_id)
         variant = options.variant(url)

@@ -74,7 +74,15 @@ Content = list[ContentBlock]
 Url = Annotated[str, Field(description="The URL of a page.")]
 Urls = Annotated[str, Field(description="URLs of pages, separated by spaces.")]
 
-_SINCE = "A source_id of the page to compare from; the version before the newest if left out."
+Focus = Annotated[str, Field(description="What it should focus on; everything if left out.")]
+Aspects = Annotated[str, Field(description="What to compare; the model chooses if left out.")]
+Facts = Annotated[str, Field(description="Which: 'price, weight, delivery', or 'all dates with events'.")]
+Question = Annotated[str, Field(description="What you want to know.")]
+Begin = Annotated[str, Field(description="Where to begin: URLs, separated by spaces. May be left out.")]
+Since = Annotated[
+    str, Field(description="A source_id of the page to compare from; the version before the newest if left out.")
+]
+Matters = Annotated[str, Field(description="Which changes matter; all if left out.")]
 
 
 def _brief(*asked: str, pages: Sequence[KnownPage] = (), form: str, material: str = "") -> Content:
@@ -120,11 +128,7 @@ class WebPrompts:
 
     _store: Callable[[], Store]
 
-    async def summarise_page(
-        self,
-        url: Url,
-        focus: Annotated[str, Field(description="What it should focus on; everything if left out.")] = "",
-    ) -> Content:
+    async def summarise_page(self, url: Url, focus: Focus = "") -> Content:
         """Summarise a page, with quotes and what it leaves open."""
         page = await _known(self._store(), url)
         wish = f"Focus on this: {focus.strip()}" if focus.strip() else ""
@@ -135,11 +139,7 @@ class WebPrompts:
         )
         return _brief(f"Summarise {page.url}.", wish, pages=[page], form=form)
 
-    async def compare_pages(
-        self,
-        urls: Urls,
-        aspects: Annotated[str, Field(description="What to compare; the model chooses if left out.")] = "",
-    ) -> Content:
+    async def compare_pages(self, urls: Urls, aspects: Aspects = "") -> Content:
         """Compare pages: where they agree, where they contradict each other, and what only one of them says."""
         pages = await _all_known(self._store(), urls)
         if len(pages) < 2:
@@ -153,11 +153,7 @@ class WebPrompts:
         )
         return _brief(f"Compare these pages:\n{names}", what, pages=pages, form=form)
 
-    async def extract_facts(
-        self,
-        urls: Urls,
-        facts: Annotated[str, Field(description="Which: 'price, weight, delivery', or 'all dates with events'.")],
-    ) -> Content:
+    async def extract_facts(self, urls: Urls, facts: Facts) -> Content:
         """Extract facts from pages as a table, each with where it stands."""
         pages = await _all_known(self._store(), urls)
         if not facts.strip():
@@ -170,11 +166,7 @@ class WebPrompts:
         )
         return _brief(f"Extract these facts: {facts.strip()}\nfrom:\n{names}", pages=pages, form=form)
 
-    async def research(
-        self,
-        question: Annotated[str, Field(description="What you want to know.")],
-        urls: Annotated[str, Field(description="Where to begin: URLs, separated by spaces. May be left out.")] = "",
-    ) -> Content:
+    async def research(self, question: Question, urls: Begin = "") -> Content:
         """Answer a question from several pages, following links, with a source for each statement."""
         if not question.strip():
             raise BadBrief("What is the question?")
@@ -190,7 +182,7 @@ class WebPrompts:
         )
         return _brief(f"Question: {question.strip()}", begin, pages=pages, form=form)
 
-    async def what_changed(self, url: Url, since: Annotated[str, Field(description=_SINCE)] = "") -> Content:
+    async def what_changed(self, url: Url, since: Since = "") -> Content:
         """Tell what changed on a page, and what of it matters."""
         store = self._store()
         known_page = await _known(store, url)
@@ -209,9 +201,7 @@ class WebPrompts:
         more = f"\n\n[{seen.left:,} more characters: read {address('diff', page.page_id)}.]" if seen.left else ""
         return _brief(asked, look, form=form, material=f"What is known so far:\n\n{seen.text}{more}")
 
-    async def watch_page(
-        self, url: Url, matters: Annotated[str, Field(description="Which changes matter; all if left out.")] = ""
-    ) -> Content:
+    async def watch_page(self, url: Url, matters: Matters = "") -> Content:
         """Watch a page, and report when something changes that matters."""
         page = await _known(self._store(), url)
         where = "Fetch it, and subscribe to its diff_uri"

@@ -341,10 +341,7 @@ class VersionDifference(NamedTuple):
 
 
 async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
-    """Returns the difference from `since`, or the last other content, to the newest. Raises `ResourceMissing`.
-
-    If there is no version before the newest, the text says so.
-    """
+    """Returns the difference from `since`, or the last other content, to the newest. Raises `ResourceMissing`."""
     newest, *older_ones = await _spoken_for(store, page)
     after = await _entry(store, page, newest.source_id)
     if since:
@@ -409,11 +406,7 @@ def _newest_of(page: StoredPage) -> Version:
 
 
 async def _spoken_for(store: Store, page: StoredPage) -> list[Version]:
-    """Returns the versions that stand for a page, the newest first: those of one variant.
-
-    It is the variant that is watched, if the page is; otherwise that of the newest version. Raises `ResourceMissing`
-    if no version is kept any more.
-    """
+    """Returns the versions of the variant that is watched, or else of the newest one. Raises `ResourceMissing`."""
     newest, known = _newest_of(page), None
     variant = newest.variant
     if watch := await store.watch_of(page.page_id) if page.watched else None:

@@ -112,8 +112,7 @@ def checked(
 ) -> bool:
     """Notes that a page still has its content. Its newest version lives on as long as a new one; False if it is gone.
 
-    `of` is the page as it was when the site was asked. If another content was put since, the answer says nothing
-    about that, and nothing is written.
+    `of` is the page when the site was asked. If another content was put since, nothing is written.
     """
     now = at.do("SELECT content_hash, variant FROM pages WHERE page_id = ?", page_id).fetchone()
     if of is not None and now != (of.content_hash, variant_of(of.options)):

@@ -129,7 +129,7 @@ def _operation(
 
 
 class Store:
-    """The store of one process: an async context manager. Its operations are described in `pages` and `watches`.
+    """The store of one process. Its operations are described in `pages` and `watches`.
 
     A file at `path` that is damaged, or of an older version, is set aside; without a path the store is in memory. A
     version is kept for `ttl` seconds, two of each watched page besides. What this process watches ends `alive` seconds

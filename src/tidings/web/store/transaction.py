@@ -128,10 +128,7 @@ def variant_of(options: Mapping[str, Any]) -> str:
 
 
 def settle(at: Transaction) -> None:
-    """Counts ends that a clock that stepped back has put too far ahead again from now.
-
-    Otherwise a page would not be looked at for as long as the step, and a dead process would keep its claims.
-    """
+    """Counts again from now what a clock that stepped back has put too far ahead."""
     for statement in _SETTLE:
         at.do(statement)
 

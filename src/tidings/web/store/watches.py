@@ -150,10 +150,9 @@ def next_due(at: Transaction) -> float | None:
 def reschedule(
     at: Transaction, page_id: str, next_at: float, *, failures: int = 0, state: Mapping[str, Any] | None = None
 ) -> bool:
-    """Gives a claimed page back, due at `next_at`; without `state`, that stays as it was.
+    """Gives a claimed page back, due at `next_at`. Returns False if the claim was lost or the watch has ended.
 
-    A page that was hastened since stays so: the look may have begun before the change. Returns False if the claim was
-    lost or the watch has ended: then nothing was changed.
+    A page that was hastened since stays so: the look may have begun before the change.
     """
     changed = at.do(
         """UPDATE watches SET next_at = iif(next_at < lease_until, min(next_at, :next_at), :next_at),

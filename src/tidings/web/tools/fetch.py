@@ -157,17 +157,17 @@ class FetchTools:
         steps = Steps(ctx, len(urls))
 
         async def one(url: str) -> None:
-            try:
-                if url.startswith(SCHEME):
+            async with steps.step(url) as report:
+                try:
+                    if not url.startswith(SCHEME):
+                        had[url] = await self._parts().library.fetch(url, options, report)
+                        return
                     _, entry = await meant(self._parts().store, url)
                     if entry is None:
                         raise ResourceMissing(f"{url} is not kept, or no longer. `fetch` the page by its URL.")
                     had[url] = Fetched(entry, from_cache=True)
-                else:
-                    had[url] = await self._parts().library.fetch(url, options, steps.of(url))
-            except NAMED as error:
-                problems[url] = problem_of(url, error)
-            await steps.done(url)
+                except NAMED as error:
+                    problems[url] = problem_of(url, error)
 
         async with anyio.create_task_group() as tasks:
             for url in urls:
@@ -204,9 +204,8 @@ class FetchTools:
             given = canonical_url or url or f"https://given.invalid/{sha256(body).hexdigest()[:16]}"
             page = await library.extract(body, kind, given, options)
         elif url:
-            steps = Steps(ctx, 1)
-            page = await library.fetch(url, options, steps.of(url))
-            await steps.done(url)
+            async with Steps(ctx, 1).step(url) as report:
+                page = await library.fetch(url, options, report)
         else:
             raise BadArgument("There is nothing to read. Give raw_bytes, text or url.")
         return _show([page], [], output=format.output, max_tokens=max_tokens or settings.answer_tokens)

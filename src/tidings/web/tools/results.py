@@ -4,7 +4,8 @@ An answer has data for programs beside a text to read. Keys without a value are 
 answer is counted, with the way to get it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -12,6 +13,7 @@ from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, ContentBlock, ResourceLink, TextContent
 from pydantic import Field
 
+from tidings._kit.tasks import Progress
 from tidings._kit.text import one_line, shortened
 from tidings.server import exact_calls
 from tidings.server.families import BadAddress, ResourceMissing
@@ -43,13 +45,10 @@ DATA_KEY: Final = "dev.tidings/data"  # In the `_meta` of an answer of `fetch` a
 def answer(
     text: str, data: Any, links: Sequence[ResourceLink] = (), *, is_error: bool = False, apart: bool = False
 ) -> CallToolResult:
-    """Returns an answer: `text` to read, with links to more of it, and `data` for programs.
-
-    `apart`: the data has the text again. It is in `_meta`, which hosts do not show to the model: some show structured
-    content beside the text, and some instead of it.
-    """
+    """Returns an answer: `text` to read, with links to more of it, and `data` for programs, `apart` from the text."""
     content: list[ContentBlock] = [TextContent(type="text", text=text), *links]
     if apart:
+        # Some hosts show structured content to the model beside the text, and some instead of it.
         return CallToolResult(content=content, is_error=is_error, _meta={DATA_KEY: data})
     return CallToolResult(content=content, structured_content=data, is_error=is_error)
 
@@ -96,14 +95,15 @@ class Steps:
         self._parts: dict[str, float] = {}
         self._reported = 0.0
 
-    def of(self, name: str) -> Callable[[int, int | None], Awaitable[None]]:
+    @asynccontextmanager
+    async def step(self, name: str) -> AsyncGenerator[Progress]:
+        """Yields the function that reports the bytes of one step, and reports its end."""
+
         async def report(done: int, whole: int | None) -> None:
             # Without a known total, it approaches the end without reaching it.
             await self._advance(name, min(done / (whole or done + 262_144), 1.0) * _ARRIVED)
 
-        return report
-
-    async def done(self, name: str) -> None:
+        yield report
         await self._advance(name, 1.0)
 
     async def _advance(self, name: str, part: float) -> None:

@@ -143,9 +143,8 @@ class WatchTools:
             special = options.part or options.login or options.body
             known, _ = (None, None) if special else await meant(parts.store, page)
             if known is None or known.address != known.url:
-                steps = Steps(ctx, 1)
-                name = (await parts.library.fetch(page, options, steps.of(page))).entry.page_id
-                await steps.done(page)
+                async with Steps(ctx, 1).step(page) as report:
+                    name = (await parts.library.fetch(page, options, report)).entry.page_id
         elif options.part or options.login or options.body:
             raise BadArgument("part, headers and body need the URL of the page.")
         found, entry = await meant(parts.store, name)

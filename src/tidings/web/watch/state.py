@@ -203,10 +203,9 @@ class LookInterval(NamedTuple):
 def after_look(
     interval: float | None, *, changed: bool, fresh: float | None, limits: Intervals, fixed: float | None = None
 ) -> LookInterval:
-    """Returns the interval after a look that worked.
+    """Returns the interval after a look that worked; `fixed`, the caller's, goes before what history and site say.
 
-    `interval` is the one so far, None at the first look. `fresh` is for how many seconds the site calls its answer
-    fresh. `fixed`, the caller's interval, counts in place of what history and site say.
+    `interval` is the one so far, None at the first look; `fresh` the seconds for which the site's answer is fresh.
     """
     if fixed is not None:
         asked = limits.within(fixed)
@@ -224,15 +223,12 @@ def after_failure(failures: int, *, retry_after: float | None, limits: Intervals
 
 
 def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
-    """Returns for how many seconds from `now` an answer with these headers is fresh; None if they do not say.
-
-    `s-maxage` goes before `max-age`: what a site's own caches hold until then is what everyone gets. Zero says nothing
-    about when a page changes, only that it may not be cached.
-    """
+    """Returns for how many seconds from `now` an answer with these headers is fresh; None if they do not say."""
     parts = (part.partition("=") for part in headers.get("cache-control", "").split(","))
     directives = {name.strip().lower(): argument.strip().strip('"') for name, _, argument in parts}
     if "no-store" in directives or "no-cache" in directives:
         return None
+    # What a site's own caches hold until then is what everyone gets.
     lifetime = _seconds(directives.get("s-maxage"))
     if lifetime is None:
         lifetime = _seconds(directives.get("max-age"))
@@ -240,6 +236,7 @@ def fresh_for(headers: Mapping[str, str], now: float) -> float | None:
         lifetime = expires - (_moment(headers.get("date")) or now)
     if lifetime is None:
         return None
+    # Zero says nothing about when a page changes, only that it may not be cached.
     left = lifetime - (_seconds(headers.get("age")) or 0.0)
     return left if left > 0 else None
 

@@ -105,12 +105,10 @@ class PageWatcher:
         every: float | None = None,
         when: str = "",
     ) -> StoredWatch:
-        """Watches a page every so many seconds, or as often as its history suggests.
+        """Watches a page every so many seconds, or as often as its history suggests. The last call for a cause counts.
 
-        With `when`, a change is announced if that condition begins to hold.
-        `cause` is `TOOL`, or a text that identifies a subscription, such as its URI. If a watch is begun twice for the
-        same cause, the last call counts. Raises `PageUnknown` for a page that cannot be fetched, `TooManyWatches` or
-        `StoreError`.
+        `cause` is `TOOL`, or a text that identifies a subscription, such as its URI. Raises `PageUnknown` for a page
+        that cannot be fetched, `TooManyWatches` or `StoreError`.
         """
         async with self._turn:
             page = await self._store.page_of(page_id)
@@ -154,15 +152,12 @@ class PageWatcher:
             return watched
 
     async def nudge(self, page_id: str) -> None:
-        """Reports that another content of this page was found: if it is watched, it is compared now, or soon.
-
-        If it is not, subscribers are notified without a comparison: a client that watched it may have been cut off,
-        and will ask for what it missed.
-        """
+        """Has a page compared of which another content was found."""
         try:
             if await self._store.hasten(page_id):
                 self._wake.set()
             elif page := await self._store.page_of(page_id):
+                # Nobody watches it. But a client that did may have been cut off, and will ask for what it missed.
                 await self._announce(page)
         except StoreError as error:
             logger.warning("a change of %s is announced only at its next look: %s", page_id, error)
@@ -241,10 +236,7 @@ class PageWatcher:
             self._wake.set()
 
     async def _looked(self, watch: StoredWatch) -> tuple[float, int, WatchState]:
-        """Looks at a page, and notifies subscribers if it has changed; with a `StoreError`, nobody was notified.
-
-        Returns the seconds until the next look, how many looks in a row have failed, and the state of the watch.
-        """
+        """Returns the seconds until the next look, how many looks in a row have failed, and the state of the watch."""
         plan, state = WatchPlan.from_json(watch.options, watch.url), WatchState.from_json(watch.state)
         try:
             with anyio.fail_after(self._patience):
