@@ -17,7 +17,7 @@ def target() -> str:
 def test_it_is_listed_read_prompted_and_called(target: str) -> None:
     said = tidings("list", target, "--json").json
     tools = {tool["name"] for tool in said["tools"]}
-    assert len(tools) == 17, tools  # Servers hide tools from clients that cannot be asked.
+    assert len(tools) == 19, tools  # Servers hide tools from clients that cannot be asked, or not as a task.
     assert said["resources"]
     assert said["prompts"]
     done = tidings("call", target, "echo", "message=hello")
@@ -39,3 +39,17 @@ def test_an_unknown_tool_and_a_wrong_argument_are_named(target: str) -> None:
     assert (done.code, "Did you mean 'echo'" in done.err) == (2, True)
     done = tidings("call", target, "echo", "mesage=hello")
     assert (done.code, "Did you mean message?" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["trigger-elicitation-request-async"], '"action": "decline"'),
+        (["trigger-sampling-request-async", "prompt=the tide"], "It comes in."),
+    ],
+)
+def test_questions_are_answered_as_tasks(target: str, tmp_path: Path, words: list[str], said: str) -> None:
+    script = tmp_path / "answers.yaml"
+    script.write_text('- elicitation: "*"\n  decline: true\n- sampling: "*"\n  reply: It comes in.\n')
+    done = tidings("call", target, *words, "--answers", str(script))
+    assert (done.code, said in done.out) == (0, True), done.err

@@ -68,6 +68,17 @@ async def test_its_question_waits_for_a_person_for_longer_than_a_request_may_tak
         assert task.questions == [question]
 
 
+@TRANSPORTS
+async def test_a_question_that_comes_as_a_task_is_answered_when_a_person_is_ready(transport: str) -> None:
+    async with researcher(transport, answer="ask") as client:
+        call = client.start_call("trigger-sampling-request-async", {"prompt": "the tide"})
+        await eventually(lambda: len(client.pending))
+        [question] = client.pending
+        assert (question.kind, question.call) == ("sampling", call.entry)
+        client.pending.resolve(question.id, "It comes in.")
+        assert "It comes in." in text(await call)
+
+
 async def test_it_can_be_cancelled() -> None:
     async with researcher("stdio") as client:
         call = client.start_call(TOOL, {"topic": "tides"})

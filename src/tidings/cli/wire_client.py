@@ -25,6 +25,7 @@ from tidings._kit.process import GRACE, end_group, signal_group
 from tidings._version import __version__
 from tidings.cli.exits import invalid_answer
 from tidings.cli.oneshot import OneShotOptions, ServerSummary
+from tidings.client.config import QUESTION_TASKS
 from tidings.client.masking import forms, masked, shown_arguments
 from tidings.errors import (
     CommandFailed,
@@ -80,6 +81,11 @@ class _Refused(Exception):
         self.code = code if isinstance(code, int) else 0
         self.message = str(error.get("message", ""))
         self.data: Any = error.get("data")
+
+
+def _ended_task(task: str) -> dict[str, Any]:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"taskId": task, "status": "completed", "createdAt": now, "lastUpdatedAt": now, "ttl": None}
 
 
 class CommandPipe:
@@ -181,6 +187,7 @@ class WireClient:
         self._options = options
         self._entry = entry = options.entry
         self._era = options.era
+        self._answers: dict[str, dict[str, Any]] = {}  # To questions that were asked as tasks.
         self._connect_seconds = options.timeout or 30.0
         self._request_seconds = options.timeout or 60.0
         shown, secrets = shown_arguments(entry.args)
@@ -240,7 +247,8 @@ class WireClient:
     def _initialize(self) -> None:
         if self._era not in ("auto", "legacy"):
             raise Unusual  # The live client explains which versions the server supports.
-        params = {"protocolVersion": LEGACY[-1], "capabilities": _CAPABILITIES, "clientInfo": _CLIENT_INFO}
+        params = {"protocolVersion": LEGACY[-1], "capabilities": _CAPABILITIES | {"tasks": QUESTION_TASKS}}
+        params |= {"clientInfo": _CLIENT_INFO}
         try:
             found = self._ask("initialize", params, self._began + self._connect_seconds)
         except _Refused:
@@ -419,7 +427,14 @@ class WireClient:
         self._send({"id": message["id"], **answer})
 
     def _answer_to(self, question: dict[str, Any]) -> dict[str, Any]:
-        if question.get("method") == "roots/list":  # With roots to offer, the live client speaks.
+        method, params = question.get("method"), as_dict(question.get("params"))
+        if isinstance(params.pop("task", None), dict):  # The server fetches the answer, which is there at once.
+            task = f"question-{len(self._answers) + 1}"
+            self._answers[task] = self._answer_to(question)
+            return {"result": {"task": _ended_task(task)}}
+        if (task := as_text(params.get("taskId"))) in self._answers:
+            return {"result": _ended_task(task)} if method == "tasks/get" else self._answers[task]
+        if method == "roots/list":  # With roots to offer, the live client speaks.
             return {"result": {"roots": []}}
         from tidings.cli.asking import answered
 

@@ -6,6 +6,13 @@ from typing import Any, Final
 
 from tidings._kit.backoff import Backoff, is_number
 
+QUESTION_TASKS: Final[dict[str, Any]] = {
+    "list": {},
+    "cancel": {},
+    "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+}
+"""The capability `tasks` of a legacy client that answers questions as tasks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:

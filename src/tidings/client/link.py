@@ -24,11 +24,12 @@ from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.tasks import Wakeup, retrieve
 from tidings._version import __version__
 from tidings.client import sdk_seam
-from tidings.client.config import ClientConfig
+from tidings.client.config import QUESTION_TASKS, ClientConfig
 from tidings.client.events import EventHub, GarbageReceived, StderrReceived
 from tidings.client.failures import AWAY, answer_error, cleaned, connect_error, connect_refused, unreadable, with_wait
 from tidings.client.http_health import HttpHealth
 from tidings.client.pending import Pending
+from tidings.client.question_tasks import QuestionTasks
 from tidings.client.queue import QueueEntry, RequestQueue
 from tidings.client.sdk_seam import InMemoryTransport, quiet
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget, Target
@@ -247,8 +248,9 @@ class Link:
             extensions=[TasksDeclared()] if setup.config.tasks else None,
         )
         sdk_seam.wrap_connect(client, lambda dispatcher: self._watched(self._extended(dispatcher)))
-        if setup.capabilities:
-            sdk_seam.add_capabilities(client, setup.capabilities)
+        legacy = {"tasks": types.ClientTasksCapability.model_validate(QUESTION_TASKS)} if pending.asks else {}
+        if setup.capabilities or legacy:
+            sdk_seam.add_capabilities(client, setup.capabilities, legacy)
         return client
 
     async def _server(self, stack: AsyncExitStack) -> Any:
@@ -366,8 +368,9 @@ class Link:
                 self.heard += 1
                 return self._hooks.hear(method, params) or (intercept is not None and intercept(method, params))
 
+            questions = QuestionTasks(on_request)
             try:
-                await run(on_request, on_notify, hear, **options)
+                await run(questions, on_notify, hear, **options)
                 self._ended_by_server = not self._over.is_set()
                 if self._ended_by_server and self._command is not None:
                     with anyio.move_on_after(_EXIT_SECONDS, shield=True):  # Before it is ended from here.
@@ -376,6 +379,7 @@ class Link:
                 if self._ended_by_server and self._ready.done() and not self._over.is_set():
                     self.error = self._server_ended()
             finally:
+                questions.close()
                 if self.http.broken is not None and self._ready.done() and not self._over.is_set():
                     how = f"broke the connection off ({type(self.http.broken).__name__})"
                     self.error = errors.ConnectionLost(f"{self.name} {how}.", server=self.name)

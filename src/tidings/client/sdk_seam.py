@@ -17,6 +17,7 @@ from mcp import Client, ClientSession
 from mcp.shared.dispatcher import CallOptions, Dispatcher
 from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
 from mcp_types import ListToolsResult, LoggingLevel, Tool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tidings._kit.lazy import install_command
 
@@ -52,8 +53,8 @@ def wrap_connect(client: Client, wrap: Callable[[Dispatcher[Any]], Dispatcher[An
     cast("Any", client)._connect = wrapped  # noqa: SLF001
 
 
-def add_capabilities(client: Client, more: Mapping[str, Any]) -> None:
-    """Makes `client` state further capabilities besides its own. The SDK offers no experimental ones."""
+def add_capabilities(client: Client, more: Mapping[str, Any], legacy: Mapping[str, Any]) -> None:
+    """Makes `client` state further capabilities besides its own; the `legacy` ones in the legacy era only."""
     build: Any = _member(client, "_build_session")
 
     async def built(*arguments: Any) -> ClientSession:
@@ -63,7 +64,8 @@ def add_capabilities(client: Client, more: Mapping[str, Any]) -> None:
         def extended(version: str) -> Any:
             stated = own(version)
             extensions: dict[str, Any] = {**(stated.extensions or {}), **more.get("extensions", {})}
-            return stated.model_copy(update={**more, "extensions": extensions or None})
+            further: Mapping[str, Any] = {} if version in MODERN_PROTOCOL_VERSIONS else legacy
+            return stated.model_copy(update={**more, **further, "extensions": extensions or None})
 
         session._build_capabilities = extended  # noqa: SLF001
         return session
