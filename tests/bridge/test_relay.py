@@ -106,10 +106,11 @@ async def test_the_old_server_of_others_passes_whole(above: str) -> None:
     logged: list[object] = []
     bridge = BridgeServer([UpstreamSpec("every", everything.command("stdio"))])
     async with using(bridge, above, answer=lambda each: answers[each.kind], log_level="debug") as client:
-        assert len(client.tools) == 18  # Its own, and the one that waits.
+        assert len(client.tools) == 20  # Its own, and the one that waits.
         client.on(LogReceived, logged.append)
         assert "sampled" in text(await client.call_tool("trigger-sampling-request", {"prompt": "x", "maxTokens": 9}))
         assert "Ada" in text(await client.call_tool("trigger-elicitation-request"))
+        assert "sampled" in text(await client.call_tool("trigger-sampling-request-async", {"prompt": "?"}))
         assert "Report: tides" in text(await client.call_tool("simulate-research-query", {"topic": "tides"}))
         links = await client.call_tool("get-resource-links", {"count": 1})
         assert "demo://resource" in str(links.result)
