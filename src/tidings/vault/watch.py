@@ -13,12 +13,11 @@ import ctypes
 import errno
 import logging
 import os
-import select
 import struct
 import sys
 import threading
-from asyncio import Queue, get_running_loop
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from asyncio import AbstractEventLoop, CancelledError, Event, get_running_loop, shield
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +42,7 @@ _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _HOW: Final = 0x01000000 | 0x02000000 | 0x04000000  # Folders only, not through links, nothing of deleted files.
 _UNREADABLE: Final = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 _BUFFER: Final = 1 << 16
+_FAILURES: Final = (OSError, RuntimeError, ValueError)  # Usually the system's limit; or a name that is not text.
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,6 @@ class WentAway:
 
 
 Happening = Changed | LookAround | WentAway
-_Seen = list[Path] | Exception  # What the watching thread tells.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,36 +108,30 @@ async def watch(vault: Vault, pace: WatchPace = WatchPace()) -> AsyncGenerator[H
 async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
     """Yields what the system sees in the vaults, until one of them is another folder."""
     identities = [mount.identity() for mount in vault.mounts]
-    loop = get_running_loop()
-    seen: Queue[_Seen] = Queue()
-    stop = threading.Event()
-    stopped, stopping = os.pipe()
-    thread = threading.Thread(
-        target=_watch_in_thread,
-        args=(vault, pace, partial(loop.call_soon_threadsafe, seen.put_nowait), stop, stopped),
-        name="tidings-vault-watch",
-        daemon=True,
-    )
-    thread.start()
+    roots = {mount.root for mount in vault.mounts}
+
+    def matters(text: str) -> bool:
+        return vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
+
     try:
-        begun = await seen.get()
-        if isinstance(begun, Exception):
-            async for event in _poll(vault, pace, str(begun)):
-                yield event
-            return
+        # In another thread: the start takes a while in a vault of many folders.
+        folders = await anyio.to_thread.run_sync(FolderWatch if _ON_LINUX else _EveryFolder, vault, pace)
+    except _FAILURES as error:
+        async for event in _poll(vault, pace, str(error)):
+            yield event
+        return
+    with closing(folders):
         yield LookAround("events")
-        audited = loop.time()
+        audited = (loop := get_running_loop()).time()
         while True:
-            batches: list[_Seen] = []
-            with anyio.move_on_after(pace.tick):
-                batches.append(await seen.get())
-            while not seen.empty():
-                batches.append(seen.get_nowait())
+            try:
+                seen = await folders.wait()
+            except _FAILURES:
+                return
             if [mount.identity() for mount in vault.mounts] != identities:
                 return
-            if any(isinstance(batch, Exception) for batch in batches):
-                return
-            paths = frozenset(path for batch in batches if isinstance(batch, list) for path in batch)
+            # A replaced file has several events. Thousands of texts are compared fast.
+            paths = frozenset(map(Path, filter(matters, seen)))
             lost = len(paths) >= pace.burst
             # A full scan follows, which does not look at settings.
             if paths := frozenset(filter(is_settings, paths)) if lost else paths:
@@ -146,11 +139,6 @@ async def _listen(vault: Vault, pace: WatchPace) -> AsyncGenerator[Happening]:
             if lost or loop.time() - audited > pace.audit:
                 yield LookAround("events")
                 audited = loop.time()
-    finally:
-        stop.set()
-        os.close(stopping)  # Wakes the thread.
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(thread.join, 2)
 
 
 async def _poll(vault: Vault, pace: WatchPace, reason: str) -> AsyncGenerator[Happening]:
@@ -165,53 +153,27 @@ async def _poll(vault: Vault, pace: WatchPace, reason: str) -> AsyncGenerator[Ha
         await anyio.sleep(max(pace.poll, 20 * (loop.time() - began)))
 
 
-def _watch_in_thread(
-    vault: Vault, pace: WatchPace, tell: Callable[[_Seen], object], stop: threading.Event, stopped: int
-) -> None:
-    """Waits for the system, in a thread of its own: the start takes a while in a vault of many folders.
-
-    Tells an empty batch when it has begun, then what it sees, and the error that ends it.
-    """
-    roots = [mount.root for mount in vault.mounts]
-
-    def matters(text: str) -> bool:
-        return vault.relative(text) is not None or (path := Path(text)) in roots or is_settings(path)
-
-    with suppress(RuntimeError):  # The loop is closed.
-        try:
-            with closing(FolderWatch(vault, _SETTINGS, stopped) if _ON_LINUX else _EveryFolder(roots, stop)) as folders:
-                tell([])
-                while not stop.is_set():
-                    # A replaced file has several events. Thousands of texts are compared fast.
-                    if paths := list(map(Path, filter(matters, folders.wait(pace.most, pace.step, pace.tick)))):
-                        tell(paths)
-        except (OSError, RuntimeError, ValueError) as error:
-            # Usually the system's limit of watched folders; or a name that is not text.
-            tell(error)
-        finally:
-            os.close(stopped)
-
-
 class FolderWatch:
-    """Linux's inotify for the folders of `vault`, one watch each, and for the files `settings` of the app.
+    """Linux's inotify for the folders of `vault`, one watch each, and for the files `_SETTINGS` of the app.
 
     Hidden and excluded folders cost nothing, and symbolic links are not followed. A folder that comes is watched before
-    it is reported, so that whoever then looks at it misses nothing. `wait` returns when `stop` can be read. Raises
-    `OSError` if the system's limits do not allow it.
+    it is reported, so that whoever then looks at it misses nothing. Raises `OSError` if the system's limits do not
+    allow it.
     """
 
-    def __init__(self, vault: Vault, settings: Iterable[str], stop: int) -> None:
-        self._vault = vault
+    def __init__(self, vault: Vault, pace: WatchPace) -> None:
+        self._vault, self._pace = vault, pace
         self._settings: dict[str, set[str]] = {}
-        for mount, name in product(vault.mounts, settings):
+        for mount, name in product(vault.mounts, _SETTINGS):
             place = os.path.join(mount.root, ".obsidian", name)  # noqa: PTH118 - texts, as below
             self._settings.setdefault(os.path.dirname(place), set()).add(place)  # noqa: PTH120
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         self._paths: dict[int, str] = {}
+        self._seen: set[str] = set()
+        self._has_seen = Event()
+        self._failure: OSError | None = None
+        self._loop: AbstractEventLoop | None = None
         self._file = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
-        self._poll = select.poll()
-        self._poll.register(self._file, select.POLLIN)
-        self._poll.register(stop, select.POLLIN)
         try:
             for mount in vault.mounts:
                 self._add(str(mount.root))
@@ -222,46 +184,58 @@ class FolderWatch:
             raise
 
     def close(self) -> None:
+        if self._loop:
+            self._loop.remove_reader(self._file)
         os.close(self._file)
 
-    def wait(self, most: float, step: float, tick: float) -> set[str]:
-        """Returns what changed: after a change, until nothing follows for `step` s, or for `most` s in all."""
-        seen: set[str] = set()
-        left, pause = most, tick
-        while self._poll.poll(pause * 1000) and left > 0:
-            if not self._read(seen):
-                break  # To be stopped.
-            pause = min(step, left)
-            left -= step
+    async def wait(self) -> set[str]:
+        """Returns what changed: after a change, until nothing follows for a step."""
+        if self._loop is None:  # From now on it is read without a pause, since the system forgets what is not.
+            self._loop = get_running_loop()
+            self._loop.add_reader(self._file, self._read)
+        with anyio.move_on_after(self._pace.tick):
+            await self._has_seen.wait()
+        left = self._pace.most
+        while self._has_seen.is_set() and left > 0:
+            self._has_seen.clear()
+            await anyio.sleep(self._pace.step)
+            left -= self._pace.step
+        if self._failure:
+            raise self._failure
+        seen, self._seen = self._seen, set()
         return seen
 
-    def _read(self, seen: set[str]) -> bool:
+    def _read(self) -> None:
+        self._has_seen.set()
         try:
             data = os.read(self._file, _BUFFER)
+            at = 0
+            while at < len(data):
+                watch, mask, _, length = _HEAD.unpack_from(data, at)
+                at += _HEAD.size + length
+                self._note(watch, mask, os.fsdecode(data[at - length : at].rstrip(b"\0")))
         except BlockingIOError:
-            return False
-        at = 0
-        while at < len(data):
-            watch, mask, _, length = _HEAD.unpack_from(data, at)
-            at += _HEAD.size + length
-            if mask & _OVERFLOW:
-                raise OSError("the system has lost some changes")
-            if mask & _IGNORED:
-                self._paths.pop(watch, None)
-            if (folder := self._paths.get(watch)) is None:
-                continue
-            name = os.fsdecode(data[at - length : at].rstrip(b"\0"))
-            path = os.path.join(folder, name) if name else folder  # noqa: PTH118 - faster
-            seen.add(path)
-            if mask & _IS_FOLDER and mask & _GONE:
-                self._remove(path)
-            if mask & _IS_FOLDER and mask & _COMES:
-                if self._vault.relative(path) is not None:
-                    self._add(path)
-                elif path in self._settings:
-                    self._add_one(path)
-                    seen |= self._settings[path]
-        return True
+            pass
+        except OSError as error:
+            self._failure = error
+
+    def _note(self, watch: int, mask: int, name: str) -> None:
+        if mask & _OVERFLOW:
+            raise OSError("the system has lost some changes")
+        if mask & _IGNORED:
+            self._paths.pop(watch, None)
+        if (folder := self._paths.get(watch)) is None:
+            return
+        path = os.path.join(folder, name) if name else folder  # noqa: PTH118 - faster
+        self._seen.add(path)
+        if mask & _IS_FOLDER and mask & _GONE:
+            self._remove(path)
+        if mask & _IS_FOLDER and mask & _COMES:
+            if self._vault.relative(path) is not None:
+                self._add(path)
+            elif path in self._settings:
+                self._add_one(path)
+                self._seen |= self._settings[path]
 
     def _add(self, path: str) -> None:
         folders = [path]
@@ -298,13 +272,22 @@ class FolderWatch:
 class _EveryFolder:
     """Watches folders with everything below them. The seam of watchfiles."""
 
-    def __init__(self, roots: Sequence[Path], stop: threading.Event) -> None:
-        self._notify = RustNotify([str(root) for root in roots], False, False, 0, True, True)
-        self._stop = stop
+    def __init__(self, vault: Vault, pace: WatchPace) -> None:
+        self._notify = RustNotify([str(mount.root) for mount in vault.mounts], False, False, 0, True, True)
+        self._stop = threading.Event()
+        most, step, tick = (round(seconds * 1000) for seconds in (pace.most, pace.step, pace.tick))
+        self._watch = partial(self._notify.watch, most, step, tick, self._stop)
 
     def close(self) -> None:
         self._notify.close()
 
-    def wait(self, most: float, step: float, tick: float) -> set[str]:
-        seen = self._notify.watch(round(most * 1000), round(step * 1000), round(tick * 1000), self._stop)
+    async def wait(self) -> set[str]:
+        watching = get_running_loop().run_in_executor(None, self._watch)
+        try:
+            seen = await shield(watching)
+        except CancelledError:
+            self._stop.set()
+            with anyio.CancelScope(shield=True):
+                await watching
+            raise
         return set() if isinstance(seen, str) else {text for _, text in seen}
