@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import httpx2
 import psutil
 import pytest
-from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import MCPServer
 
 from tests.cli.running import line_of, started, tidings
@@ -185,16 +183,6 @@ async def test_a_client_that_is_closed_in_the_middle_of_a_call_leaves_nothing_be
                 await eventually(lambda: library.running["t1"])
             with pytest.raises(TidingsError):
                 await calling
-
-
-async def test_a_transport_of_the_sdk_ends_its_session() -> None:
-    async with (
-        placed("http", "stock") as place,
-        place.unchanged(),
-        httpx2.AsyncClient() as web,
-        connect(streamable_http_client(place.target, http_client=web), era="legacy") as client,
-    ):
-        await use(client)
 
 
 async def test_a_server_in_this_process_ends_in_good_order() -> None:

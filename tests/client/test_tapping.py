@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tests.client.test_tap import Tape
 from tidings.client.targets import CommandTarget, HttpTarget
-from tidings.client.transports.bodies import BoundedTransport
-from tidings.client.transports.tap import SseParser, TapReporter
+from tidings.client.transports.tap import BoundedTransport, SseParser, TapReporter
 
 STREAM = (
     b": a comment\r\n\r\nevent: endpoint\ndata: /messages\n\nid: 1\ndata: {one}\n\n"

@@ -24,8 +24,8 @@ from tests.ports import free_port
 from tests.server.serving import live, notes, serving
 from tidings.client.config import ClientConfig
 from tidings.client.targets import HttpTarget, parse_target
-from tidings.client.transports.bodies import BodyTooLarge
 from tidings.client.transports.http import MAY_BE_SSE, current_call, open_transport
+from tidings.client.transports.tap import BodyTooLarge
 from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge
 
 pytestmark = pytest.mark.anyio

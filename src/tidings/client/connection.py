@@ -89,7 +89,7 @@ class Connection:
             return False
         if link.http.somebody_signs_in:
             return True
-        ping, heard = QueueEntry("ping", "ping", {}, aside=True), link.heard
+        ping, heard, why = QueueEntry("ping", "ping", {}, aside=True), link.heard, ""
         token = current_call.set(ping)
         try:
             async with asyncio.timeout(self.config.timeouts.ping):
@@ -102,16 +102,17 @@ class Connection:
                 with contextlib.suppress(TimeoutError):  # The link, which ends, may say why in a moment.
                     async with asyncio.timeout(1):
                         await link.until_over()
-            link.lose(errors.ConnectionLost(f"{self.name} went away.", server=self.name))
+            why = "went away."
         except TimeoutError:
             if ping.held_back or link.heard != heard or is_busy():
                 return True  # The silence means nothing: it was never sent, or the server is alive.
-            seconds = self.config.timeouts.ping
-            link.lose(errors.ConnectionLost(f"{self.name} did not answer within {seconds:g} s.", server=self.name))
+            why = f"did not answer within {self.config.timeouts.ping:g} s."
         except Exception as error:  # noqa: BLE001 - in any case, there was no answer
-            link.lose(errors.ConnectionLost(f"{self.name} went away ({type(error).__name__}).", server=self.name))
+            why = f"went away ({type(error).__name__})."
         finally:
             current_call.reset(token)
+        if why:
+            link.lose(errors.ConnectionLost(f"{self.name} {why}", server=self.name))
         return not link.over
 
     async def connect(self) -> None:

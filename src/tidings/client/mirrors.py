@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from tidings._kit.backoff import Backoff
 from tidings._kit.bounded_json import as_dict
 from tidings._kit.tasks import Wakeup
-from tidings.changes import Change, Filter, PromptsListChanged, ResourcesListChanged, ToolsListChanged
+from tidings.changes import FEATURES, Change, Filter, PromptsListChanged, ResourcesListChanged, ToolsListChanged
 from tidings.client import events
 from tidings.client.cache import ContentCache
 from tidings.client.config import ClientConfig
@@ -196,18 +196,19 @@ class Lists:
 
     @property
     def _offered(self) -> Filter:
-        return _each(lambda name: getattr(self._capabilities, name) is not None)
+        return Filter.of((), **{name: getattr(self._capabilities, name) is not None for name in FEATURES})
 
     @property
     def _mirrored(self) -> Filter:
         chosen, offered = self.config.list_changed, self._offered
-        return _each(lambda name: getattr(chosen, name) and getattr(offered, name))
+        return Filter.of((), **{name: getattr(chosen, name) and getattr(offered, name) for name in FEATURES})
 
     @property
     def wanted(self) -> Filter:
         """The lists whose changes are subscribed to."""
         can, mirrored = self._capabilities, self._mirrored
-        return _each(lambda name: getattr(mirrored, name) and bool(getattr(can, name).list_changed))
+        announced = {name: getattr(mirrored, name) and bool(getattr(can, name).list_changed) for name in FEATURES}
+        return Filter.of((), **announced)
 
     def changed(self, change: Change) -> None:
         if self.wanted.wants(change):
@@ -249,11 +250,6 @@ class Lists:
     def clear(self) -> None:
         for mirror in self:
             mirror.clear()
-
-
-def _each(choose: Callable[[str], bool]) -> Filter:
-    """Returns the filter for the lists that `choose` chooses."""
-    return Filter(tools=choose("tools"), prompts=choose("prompts"), resources=choose("resources"))
 
 
 def _id(item: Tool | Resource | ResourceTemplate | Prompt) -> str:

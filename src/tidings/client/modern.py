@@ -51,11 +51,12 @@ class ListenStream:
         notifications: Mapping[str, Any],
         meta: Mapping[str, Any],
         *,
-        began: Callable[[Mapping[str, Any]], None],
         ended: Callable[[], None],
+        began: Callable[[Mapping[str, Any]], None] = lambda _: None,
     ) -> None:
         self.id = f"tidings-listen-{next(_ids)}"
         self.is_over = False
+        self.agreed: Mapping[str, Any] = {}  # The notifications that the server sends.
         self._link, self._began, self._ended = link, began, ended
         self._acknowledged: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         params = {"notifications": dict(notifications), "_meta": dict(meta)}
@@ -102,6 +103,7 @@ class ListenStream:
         if method != "notifications/subscriptions/acknowledged" or stream_of(params) != self.id:
             return False
         if not self._acknowledged.done() and isinstance(params.get("notifications"), dict):
+            self.agreed = as_dict(params["notifications"])
             self._began(params)
             self._acknowledged.set_result(None)
         return True

@@ -60,13 +60,10 @@ class QueueEntry:
     questions: "list[PendingRequest]" = field(default_factory=list["PendingRequest"], repr=False)
     """The questions to the user that it is known to have caused, oldest first, also those that are answered."""
     is_sent: bool = field(default=False, repr=False)  # An answer of the server is awaited.
-    may_have_arrived: bool = field(default=False, repr=False)
-    """True if the server may have received it. False only where the transport proves it."""
+    may_have_arrived: bool = field(default=False, repr=False)  # False only where the transport proves it.
     held_back: bool = field(default=False, repr=False)  # It waits for a sign-in, and has not been sent.
-    http_status: int | None = field(default=None, repr=False)
-    """The last HTTP status, if the server is at a URL."""
-    asked_user: bool = field(default=False, repr=False)
-    """True if the server asked the user something meanwhile: such a result is never cached."""
+    http_status: int | None = field(default=None, repr=False)  # The last, if the server is at a URL.
+    asked_user: bool = field(default=False, repr=False)  # The server asked the user meanwhile: not to be cached.
     holds: int = field(default=0, repr=False)  # The number of a person's answers that it waits for.
     scope: anyio.CancelScope | None = field(default=None, repr=False)
     seconds: float = field(default=0.0, repr=False)

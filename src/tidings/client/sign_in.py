@@ -32,7 +32,7 @@ from tidings._kit.text import harmless, one_line
 from tidings.client.accounts import Account, Accounts, default_accounts
 from tidings.client.masking import shown_url
 from tidings.client.sdk_seam import quiet
-from tidings.client.transports.bodies import BoundedTransport
+from tidings.client.transports.tap import BoundedTransport
 from tidings.errors import ConnectFailed, NotAuthorized, SignInNeeded
 
 _CALLBACK: Final = "/callback"

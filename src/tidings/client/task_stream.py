@@ -12,7 +12,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from tidings._kit.backoff import Pauses
-from tidings._kit.bounded_json import as_dict, as_texts
+from tidings._kit.bounded_json import as_texts
 from tidings._kit.tasks import Wakeup
 from tidings.client.connection import Connection
 from tidings.client.link import Link
@@ -80,22 +80,16 @@ class TaskStream:
                     await link.until_over()
                     continue
                 began, asked = asyncio.get_running_loop().time(), frozenset(self._wanted)
-                agreed: dict[str, Any] = {}
-                self._next = stream = ListenStream(
-                    link,
-                    {"taskIds": sorted(asked)},
-                    {},
-                    began=lambda params, agreed=agreed: agreed.update(as_dict(params.get("notifications"))),
-                    ended=self._wakeup,
-                )
+                wanted = {"taskIds": sorted(asked)}
+                self._next = stream = ListenStream(link, wanted, {}, ended=self._wakeup)
                 with contextlib.suppress(TidingsError):  # The tasks are polled then.
                     await stream.opened(self.seconds)
-                    if "taskIds" not in agreed:  # The server does not know what that is.
+                    if "taskIds" not in stream.agreed:  # The server does not know what that is.
                         self._silent = link
                         stream.close()
                         self._replace(None)
                     else:
-                        self._replace(stream, asked.intersection(as_texts(agreed["taskIds"])))
+                        self._replace(stream, asked.intersection(as_texts(stream.agreed["taskIds"])))
                         await self._wakeup.until(
                             lambda over=stream, asked=asked: over.is_over or not self._wanted <= asked
                         )
