@@ -110,9 +110,8 @@ class WireRecorder:
     def _arrived(self, message: Message) -> bool:
         body = message.body
         known: Any = body.get("id")
-        if isinstance(body.get("method"), str) or not isinstance(known, str | int):
-            return True
-        if (check := self._checks.pop(known, None)) is None:
+        is_answer = not isinstance(body.get("method"), str) and isinstance(known, str | int)
+        if not is_answer or (check := self._checks.pop(known, None)) is None:
             return True
         asked_at, asked = check
         sizes = {"size": asked.size, "answer_size": message.size}
@@ -205,11 +204,7 @@ class Recorder:
     """Makes records of the events of one client."""
 
     def __init__(
-        self,
-        client: LiveClient,
-        server: KnownServer,
-        next_id: Callable[[], str],
-        mask: Callable[[Any], Any],
+        self, client: LiveClient, server: KnownServer, next_id: Callable[[], str], mask: Callable[[Any], Any]
     ) -> None:
         self._client = client
         self._record, self._view, self._lists, self.wire = server.record, server.view, server.lists, server.wire
@@ -218,7 +213,7 @@ class Recorder:
         self._mask = mask
         self.is_command = client.transport == "stdio"
         self._ids: dict[QueueEntry, str] = {}
-        self._entries: dict[str, QueueEntry] = {}
+        self.entries: dict[str, QueueEntry] = {}  #: The client's entries of the requests that wait or run.
         self._asides: set[str] = set()
         self._changes: dict[events.ChangeReceived, int] = {}
         self._is_new = True
@@ -232,8 +227,9 @@ class Recorder:
         client.on(events.TaskChanged, self._task)
         client.on(events.PendingAdded, self._question)
         client.on(events.PendingSettled, self._answered)
-        client.on(events.StderrReceived, lambda event: self._line("stderr", event.line))
-        client.on(events.GarbageReceived, lambda event: self._line("garbage", event.text))
+        most = self._limits.record_bytes
+        client.on(events.StderrReceived, lambda event: self._record("stderr", {"text": event.line[:most]}))
+        client.on(events.GarbageReceived, lambda event: self._record("garbage", {"text": event.text[:most]}))
         client.on(events.SubscriptionsChanged, lambda event: self._record("subscriptions", {"uris": list(event.uris)}))
         client.on(events.SubscriptionFailed, lambda event: self._failed("subscription-failed", event.uri, event.error))
         client.on(events.RefreshFailed, lambda event: self._failed("content-failed", event.uri, event.error))
@@ -241,10 +237,6 @@ class Recorder:
     def expect(self, request_id: str, *, aside: bool = False) -> None:
         """Gives this id to the next request of the calling task. `aside`: the inspector makes it by itself."""
         _current_origin.set(RequestOrigin(request_id, aside))
-
-    def entry(self, request_id: str) -> QueueEntry | None:
-        """Returns the client's entry of a request that waits or runs."""
-        return self._entries.get(request_id)
 
     # The connection and the lists.
 
@@ -316,16 +308,13 @@ class Recorder:
     def _failed(self, kind: str, uri: str, error: TidingsError) -> None:
         self._record(kind, {"uri": uri, "error": self._error(error)})
 
-    def _line(self, kind: str, text: str) -> None:
-        self._record(kind, {"text": text[: self._limits.record_bytes]})
-
     # Requests.
 
     def _request(self, entry: QueueEntry) -> None:
         known, is_new = self._ids.get(entry), False
         if known is None:
             known, is_new = self._identify(entry)
-            self._ids[entry], self._entries[known] = known, entry
+            self._ids[entry], self.entries[known] = known, entry
         data: dict[str, Any] = {"id": known, "status": entry.status.value}
         if is_new:
             params, _ = self._within(plain(entry.params), self._limits.record_bytes)
@@ -343,11 +332,10 @@ class Recorder:
                 result = self._raw_answer(entry) if malformed else _dumped(entry.result)
                 data["result"], data["result_size"] = self._within(result, self._limits.content_bytes)
             if (task := entry.task) is not None:  # If the client still has it, it goes on.
-                self._record_task(
-                    known, task, pending=not task.over and task.id in {it.id for it in self._client.tasks}
-                )
+                followed = {each.id for each in self._client.tasks}
+                self._record_task(known, task, pending=not task.over and task.id in followed)
             self._asides.discard(known)
-            del self._ids[entry], self._entries[known]
+            del self._ids[entry], self.entries[known]
         self._record("request", data)
 
     def _identify(self, entry: QueueEntry) -> tuple[str, bool]:
@@ -366,14 +354,12 @@ class Recorder:
 
     def _raw_answer(self, entry: QueueEntry) -> Any:
         """Returns the answer to a request as it arrived; None if it is not among the last messages."""
-        messages = self._view.messages
+        messages, names = self._view.messages, ("name", "arguments", "uri")
         for message in messages[-_MOST_ANSWERS:][::-1]:
             asked = None if message.partner is None or not message.incoming else messages.get(message.partner)
             if asked is not None and asked.method == entry.method:
                 params = as_dict(asked.body.get("params"))
-                if all(
-                    (params.get(key) or {}) == (entry.params.get(key) or {}) for key in ("name", "arguments", "uri")
-                ):
+                if all((params.get(name) or {}) == (entry.params.get(name) or {}) for name in names):
                     return message.body.get("result")
         return None
 
@@ -486,6 +472,5 @@ class _KnownList:
 
 
 def _dumped(value: Any) -> Any:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return value
+    is_model = isinstance(value, BaseModel)
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True) if is_model else value

@@ -121,10 +121,8 @@ class Record:
             raise ValueError(f"`at` is a time in seconds, not {_shown(at)}")
         if not isinstance(server, str) or not isinstance(kind, str):
             raise ValueError("`server` and `kind` are strings")  # noqa: TRY004 - see above
-        try:
-            f"{server}{kind}".encode()
-        except UnicodeEncodeError:  # It could not be stored or sent.
-            raise ValueError("`server` and `kind` are strings without lone surrogates") from None
+        if any("\ud800" <= each <= "\udfff" for each in server + kind):  # It could not be stored or sent.
+            raise ValueError("`server` and `kind` are strings without lone surrogates")
         if not isinstance(data, dict):
             raise ValueError(f"`data` is a JSON object, not {type_of(data)}")  # noqa: TRY004 - see above
         return cls(seq, float(at), server, kind, cast("dict[str, Any]", data))

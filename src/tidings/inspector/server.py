@@ -380,7 +380,7 @@ class InspectedServer:
         return self.view.requests[request_id]
 
     def cancel(self, request_id: str) -> bool:
-        entry = None if self._recorder is None else self._recorder.entry(request_id)
+        entry = None if self._recorder is None else self._recorder.entries.get(request_id)
         if entry is not None and self.client is not None and self.client.cancel(entry.id):
             return True
         task = self._running.get(request_id)

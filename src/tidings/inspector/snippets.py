@@ -6,14 +6,11 @@ Masked secrets stay masked, or become a variable to set.
 import json
 import pprint
 import shlex
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tidings._kit.bounded_json import as_dict, as_list, as_text
 from tidings.client.masking import MASK
-from tidings.inspector.view.view import target_of
-
-if TYPE_CHECKING:
-    from tidings.inspector.view.view import ServerView
+from tidings.inspector.view.view import ServerView, target_of
 
 METHODS: Final = {"call": "tools/call", "read": "resources/read", "prompt": "prompts/get"}
 _OWN: Final = "io.modelcontextprotocol/"
@@ -62,7 +59,7 @@ async def replay() -> None:
 _COMPARED: Final = "content", "structuredContent", "contents", "messages"
 
 
-def as_test(view: "ServerView", name: str) -> str:
+def as_test(view: ServerView, name: str) -> str:
     """Returns a pytest file that sends the user's requests to a server again, and compares the answers."""
     exchanges: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
     for request in view.requests.values():
@@ -95,7 +92,7 @@ def _message(method: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]) -> str:
+def as_python(view: ServerView, kind: str, method: str, params: dict[str, Any]) -> str:
     """Returns a program that sends the request with Tidings."""
     entry = view.entry or {}
     name, arguments = params.get("name"), as_dict(params.get("arguments"))
@@ -108,26 +105,27 @@ def as_python(view: "ServerView", kind: str, method: str, params: dict[str, Any]
     return _PROGRAM.format(target=_words(entry) or target_of(entry), call=calls[kind])
 
 
-def _words(entry: dict[str, Any]) -> list[str] | None:
+def _words(entry: dict[str, Any]) -> list[str]:
+    """Returns the words of a command; none for a server at a URL."""
     command = as_text(entry.get("command"))
-    return None if command is None else [command, *(str(each) for each in as_list(entry.get("args")))]
+    return [] if command is None else [command, *map(str, as_list(entry.get("args")))]
 
 
-def as_shell(view: "ServerView", method: str, params: dict[str, Any]) -> str:
+def as_shell(view: ServerView, method: str, params: dict[str, Any]) -> str:
     """Returns a shell command: curl for a server over HTTP, a pipe for a command."""
-    entry = view.entry or {}
-    modern = view.era == "modern"
-    meta = _meta(view) if modern else {}
-    message = _message(method, {**params, "_meta": {**meta, **as_dict(params.get("_meta"))}} if meta else params)
-    if (words := _words(entry)) is None:
+    entry, modern = view.entry or {}, view.era == "modern"
+    if modern:
+        params = {**params, "_meta": {**_meta(view), **as_dict(params.get("_meta"))}}
+    message = _message(method, params)
+    if not (words := _words(entry)):
         return _curl(target_of(entry), message, view, modern=modern)
     messages = [message] if modern else [*_handshake(view), message]
-    lines = " \\\n  ".join(_line(each) for each in messages)
+    lines = " \\\n  ".join(shlex.quote(_written(each)) for each in messages)
     # The server ends with its input, so it gets a moment to answer.
     return f"(printf '%s\\n' \\\n  {lines}; sleep 2) | {shlex.join(words)}\n"
 
 
-def _meta(view: "ServerView") -> dict[str, Any]:
+def _meta(view: ServerView) -> dict[str, Any]:
     """Returns the metadata that the modern era requires in requests, as in this session's own requests."""
     for message in reversed(view.messages):
         meta = as_dict(as_dict(message.body.get("params")).get("_meta"))
@@ -138,7 +136,7 @@ def _meta(view: "ServerView") -> dict[str, Any]:
     return {**version, f"{_OWN}clientInfo": {"name": "curl", "version": "1"}}
 
 
-def _handshake(view: "ServerView") -> list[dict[str, Any]]:
+def _handshake(view: ServerView) -> list[dict[str, Any]]:
     version, info = view.protocol_version or "2025-11-25", {"name": "shell", "version": "1"}
     params = {"protocolVersion": version, "capabilities": {}, "clientInfo": info}
     return [
@@ -147,11 +145,7 @@ def _handshake(view: "ServerView") -> list[dict[str, Any]]:
     ]
 
 
-def _line(message: dict[str, Any]) -> str:
-    return shlex.quote(_written(message))
-
-
-def _curl(url: str, message: dict[str, Any], view: "ServerView", *, modern: bool) -> str:
+def _curl(url: str, message: dict[str, Any], view: ServerView, *, modern: bool) -> str:
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     if view.protocol_version:
         headers["MCP-Protocol-Version"] = view.protocol_version
@@ -176,4 +170,4 @@ def _curl(url: str, message: dict[str, Any], view: "ServerView", *, modern: bool
 
 def _command(url: str, options: list[str], message: dict[str, Any]) -> str:
     shown = shlex.quote(url.replace(MASK, "$SECRET"))
-    return " \\\n  ".join([f"curl -sN {shown}", *options, f"--data-raw {_line(message)}"]) + "\n"
+    return " \\\n  ".join([f"curl -sN {shown}", *options, f"--data-raw {shlex.quote(_written(message))}"]) + "\n"

@@ -200,7 +200,9 @@ class Journal:
             self.written += len(batch)
             self.trouble = None
             most = min(2 * most, _BATCH)
-            self._thin(self._database, size)
+            self._written_bytes += size
+            if self._written_bytes > self.limits.session_bytes:
+                self._thin(self._database)
         return True
 
     def _write(self, connection: sqlite3.Connection, batch: list[Record]) -> int:
@@ -216,15 +218,12 @@ class Journal:
         connection.execute("UPDATE sessions SET bytes = bytes + ? WHERE id = ?", (size, self.session))
         return size
 
-    def _thin(self, database: Database, size: int) -> None:
-        self._written_bytes += size
-        session, most = self.session, self.limits.session_bytes
-        if self._written_bytes > most and session is not None:
-            self._packer = None
-            with suppress(JournalUnusable):  # The next batch reports it, if it lasts.
-                size = database.write(lambda at: saved.thin(at, session, most // 2), most // 2)
-                # What cannot be deleted is not looked at again with each batch.
-                self._written_bytes = min(size, most // 2)
+    def _thin(self, database: Database) -> None:
+        session, most = self.session or 0, self.limits.session_bytes // 2
+        self._packer = None
+        with suppress(JournalUnusable):  # The next batch reports it, if it lasts.
+            size = database.write(lambda at: saved.thin(at, session, most), most)
+            self._written_bytes = min(size, most)  # What cannot be deleted is not looked at again with each batch.
 
     def _end(self) -> None:
         database, self._database = self._database, None

@@ -101,12 +101,12 @@ def open_journal(path: Path, on_set_aside: Callable[[Path, Path, Exception], obj
     and the reason.
     """
     database = _database(path, on_damage=OnDamage.SET_ASIDE, aside=_aside, on_set_aside=on_set_aside)
+    foreign = Trouble.NOT_A_DATABASE, Trouble.DAMAGED, Trouble.MISFIT, Trouble.OTHER_APPLICATION
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             database.open()
         except JournalUnusable as reason:
-            foreign = Trouble.NOT_A_DATABASE, Trouble.DAMAGED, Trouble.MISFIT, Trouble.OTHER_APPLICATION
             if reason.trouble not in foreign:
                 raise
             # The path is for journals: even a file that does not say that it is one is moved away.
@@ -182,7 +182,7 @@ def read_session(path: Path, session: int) -> Iterator[Record]:
     with closing(database), closing(database.reader()) as connection:
         try:
             if connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session,)).fetchone() is None:
-                raise _no_session(path, session)
+                raise LookupError(f"There is no session {session} in {path}.")
             select = "SELECT seq, at, server, kind, data FROM records WHERE session = ? ORDER BY seq"
             yield from _unpacked(connection.execute(select, (session,)))
         except sqlite3.Error as error:
@@ -195,7 +195,7 @@ def delete_session(path: Path, session: int) -> None:
     def delete(connection: sqlite3.Connection) -> None:
         row = connection.execute("SELECT ended, pid FROM sessions WHERE id = ?", (session,)).fetchone()
         if row is None:
-            raise _no_session(path, session)
+            raise LookupError(f"There is no session {session} in {path}.")
         if _is_running(*row):
             raise LookupError(f"Session {session} is still running (process {row[1]}). End it first.")
         _delete(connection, session)
@@ -210,7 +210,7 @@ def rename_session(path: Path, session: int, title: str) -> None:
 
     def rename(connection: sqlite3.Connection) -> None:
         if not connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session)).rowcount:
-            raise _no_session(path, session)
+            raise LookupError(f"There is no session {session} in {path}.")
 
     with closing(existing_journal(path)) as database:
         database.write(rename)
@@ -301,10 +301,6 @@ def _unpacked(rows: Iterable[tuple[int, float, str, str, str | bytes]]) -> Itera
             stream = zlib.decompressobj()  # The rest of the stream cannot be read, either.
 
 
-def _no_session(path: Path, session: int) -> LookupError:
-    return LookupError(f"There is no session {session} in {path}.")
-
-
 def _delete(connection: sqlite3.Connection, session: int) -> None:
     connection.execute("DELETE FROM records WHERE session = ?", (session,))
     connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
@@ -383,8 +379,8 @@ def import_lines(lines: Iterable[str]) -> ImportedSession:
 
 def import_session(path: Path) -> ImportedSession:
     """Reads an exported session from a file. Raises `NotASession` or `OSError`."""
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:
-        try:
+    try:
+        with path.open(encoding="utf-8", errors="surrogateescape") as file:
             return import_lines(file)
-        except NotASession as error:
-            raise NotASession(f"{path} {error}") from None
+    except NotASession as error:
+        raise NotASession(f"{path} {error}") from None

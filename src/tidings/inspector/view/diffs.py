@@ -100,19 +100,16 @@ def content_text(contents: Sequence[Any] | dict[str, Any]) -> str:
     """Returns the contents of a resource as text to read and to compare. Binary content is described."""
     if isinstance(contents, dict):
         return as_text(contents.get("head")) or ""
-    parts = [as_dict(part) for part in contents]
-    texts = [_part_text(part) for part in parts]
-    if len(parts) == 1:
-        return texts[0]
-    return "\n".join(f"── {part.get('uri')}\n{text}" for part, text in zip(parts, texts, strict=True))
-
-
-def _part_text(part: dict[str, Any]) -> str:
-    mime_type = as_text(part.get("mimeType")) or ""
-    blob, text = as_text(part.get("blob")), as_text(part.get("text")) or ""
-    if blob is not None:
-        return f"{mime_type or 'binary content'}, {len(blob) * 3 // 4:,} bytes, begins {blob[:32]}, ends {blob[-32:]}"
-    return pretty_text(text) if "json" in mime_type or text.lstrip()[:1] in ("{", "[") else text
+    texts: list[str] = []
+    for part in map(as_dict, contents):
+        kind, blob, text = (as_text(part.get(key)) or "" for key in ("mimeType", "blob", "text"))
+        if isinstance(part.get("blob"), str):
+            size = f"{len(blob) * 3 // 4:,} bytes"
+            text = f"{kind or 'binary content'}, {size}, begins {blob[:32]}, ends {blob[-32:]}"
+        elif "json" in kind or text.lstrip()[:1] in ("{", "["):
+            text = pretty_text(text)
+        texts.append(text if len(contents) == 1 else f"── {part.get('uri')}\n{text}")
+    return "\n".join(texts)
 
 
 def pretty_text(text: str) -> str:

@@ -59,18 +59,9 @@ def error_view(error: BaseException, *, is_command: bool = False, method: str | 
     elif isinstance(error, ConnectFailed) and "not an address" in error.message:
         who, cure = "you", "Correct the address of this server."
     size = weigh(error.data, _MOST_PAYLOAD)
-    return ErrorView(
-        error.message,
-        error.code,
-        error.category.value,
-        who,
-        cure,
-        error.help,
-        error.retryable,
-        error.method or method,
-        error.elapsed,
-        plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size),
-    )
+    payload: Any = plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size)
+    facts = error.message, error.code, error.category.value, who, cure, error.help, error.retryable
+    return ErrorView(*facts, error.method or method, error.elapsed, payload)
 
 
 def _foreign(error: BaseException, method: str | None) -> ErrorView:
