@@ -185,8 +185,7 @@ class SessionServers:
                 await self._open(entry, connect=entry.auto_connect)
 
     async def _open(self, entry: ServerEntry, *, connect: bool, given: bool = False) -> ServerEntry:
-        if entry.name in self.session.servers:
-            entry = replace(entry, name=free_name(entry.name, self.session.servers))
+        entry = replace(entry, name=free_name(entry.name, self.session.servers))
         if given:
             self._given[entry.name] = entry
         await self.session.add(entry, connect=connect)
@@ -216,13 +215,12 @@ class SessionServers:
 
     async def add(self, entry: ServerEntry, *, rename: bool = False) -> ServerEntry:
         """Adds and connects a server. `rename`: call it `name (2)` if the name is taken. Raises `CatalogError`."""
-        if entry.name in self.session.servers:
-            if not rename:
-                raise CatalogError(f"There is already a server called {entry.name!r}. Choose another name.")
-            entry = replace(entry, name=free_name(entry.name, self.session.servers))
-        if (catalog := self.writable) is None:
-            return await self._open(entry, connect=True, given=True)
-        return await self._open(await asyncio.to_thread(lambda: catalog.add(entry, rename=rename)), connect=True)
+        if entry.name in self.session.servers and not rename:
+            raise CatalogError(f"There is already a server called {entry.name!r}. Choose another name.")
+        entry = replace(entry, name=free_name(entry.name, self.session.servers))
+        if (catalog := self.writable) is not None:
+            entry = await asyncio.to_thread(catalog.add, entry, rename=rename)
+        return await self._open(entry, connect=True, given=catalog is None)
 
     async def change(self, name: str, edited: ServerEntry) -> ServerEntry:
         known = await self.find(name)
@@ -256,10 +254,9 @@ class SessionServers:
         """Adds a copy of a server. Raises `CatalogError` if that is not possible."""
         known = await self.find(name)
         copy = replace(known, name=called or f"{name} copy")
-        if (catalog := self._storing(known)) is None:
-            return await self._open(copy, connect=False, given=True)
-        copy = await asyncio.to_thread(catalog.add, copy, rename=not called, after=name)
-        return await self._open(copy, connect=False)
+        if (catalog := self._storing(known)) is not None:
+            copy = await asyncio.to_thread(catalog.add, copy, rename=not called, after=name)
+        return await self._open(copy, connect=False, given=catalog is None)
 
     async def clients(self) -> list[FoundClient]:
         return await asyncio.to_thread(find_clients, Path.home(), Path.cwd(), sys.platform, self._environ)

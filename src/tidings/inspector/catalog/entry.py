@@ -227,19 +227,10 @@ class ServerEntry:
             del others["type"]
         if unknown := {key: value for key, value in as_dict(facts.get("tidings")).items() if key not in _OWN}:
             others["tidings"] = unknown
-        return cls(
-            name,
-            command=facts.get("command"),
-            args=tuple(cast("list[str]", facts.get("args") or [])),
-            url=facts.get("url"),
-            kind=kind,
-            env=dict(cast("dict[str, str]", facts.get("env") or {})),
-            cwd=facts.get("cwd"),
-            headers=dict(cast("dict[str, str]", facts.get("headers") or {})),
-            source=source,
-            others=others,
-            **_own_settings(where, facts.get("tidings")),
-        )
+        checked = {key: facts.get(key) for key in ("command", "url", "cwd")}
+        checked |= {key: dict(as_dict(facts.get(key))) for key in ("env", "headers")}
+        args, own = tuple(as_texts(facts.get("args"))), _own_settings(where, facts.get("tidings"))
+        return cls(name, args=args, kind=kind, source=source, others=others, **checked, **own)
 
     @classmethod
     def read_all(cls, section: Mapping[str, Any], source: str) -> tuple[list["ServerEntry"], list[str]]:
@@ -268,13 +259,12 @@ class ServerEntry:
         if self.kind is None and self.command is None:
             others.pop("type", None)
         own = {
-            "era": self.era if self.era != "auto" else None,
-            "timeouts": dict(self.timeouts) or None,
+            "era": "" if self.era == "auto" else self.era,
+            "timeouts": dict(self.timeouts),
             "logLevel": self.log_level,
-            "autoConnect": self.auto_connect or None,
-            "roots": list(self.roots) or None,
         }
-        own = as_dict(self.others.get("tidings")) | {key: value for key, value in own.items() if value is not None}
+        own |= {"autoConnect": self.auto_connect, "roots": list(self.roots)}
+        own = as_dict(self.others.get("tidings")) | {key: value for key, value in own.items() if value}
         return {**made, **others, **({"tidings": own} if own else {})}
 
     def shown(self) -> dict[str, Any]:

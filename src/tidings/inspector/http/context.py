@@ -101,19 +101,16 @@ class Fields:
 
     def text(self, name: str, default: str | None = None, *, empty: bool = False) -> str:
         """Returns a string. It must not be empty unless `empty` or `default` is given."""
-        value = self._get(name, default)
-        if not isinstance(value, str):
-            self._wrong(name, "a string", value)
+        value: str = self._typed(name, str, "a string", default)
         if not value and not empty and default is None:
             raise self._bad(name, "is empty")
         return value
 
     def mapping(self, name: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-        value = self._get(name, default)
-        return cast("dict[str, Any]", value) if isinstance(value, dict) else self._wrong(name, "an object", value)
+        return self._typed(name, dict, "an object", default)
 
     def texts(self, name: str, default: dict[str, str] | None = None) -> dict[str, str]:
-        for key, value in (found := self.mapping(name, cast("dict[str, Any] | None", default))).items():
+        for key, value in (found := self.mapping(name, default)).items():
             if not isinstance(value, str):
                 self._wrong(f"{name}.{key}", "a string", value)
         return found
@@ -143,8 +140,9 @@ class Fields:
             raise self._bad(name, "is missing")
         return self.values[name]
 
-    def _get(self, name: str, default: Any) -> Any:
-        return self.any(name) if default is None else self.values.get(name, default)
+    def _typed(self, name: str, kind: type, wanted: str, default: Any) -> Any:
+        value = self.any(name) if default is None else self.values.get(name, default)
+        return value if isinstance(value, kind) else self._wrong(name, wanted, value)
 
     def _wrong(self, name: str, wanted: str, value: object) -> NoReturn:
         raise self._bad(name, f"is {type_of(value)}, but must be {wanted}", f"Give {wanted}.")
@@ -203,15 +201,12 @@ class SavedCalls:
 
 
 def _calls(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    calls = [as_dict(each) for each in as_list(document.get("saved"))]
-    texts = ("id", "name", "server", "kind")
-    return {
-        call["id"]: call
-        for call in calls
-        if all(isinstance(call.get(key), str) for key in texts)
-        and call["kind"] in KINDS
-        and isinstance(call.get("data"), dict)
-    }
+
+    def is_call(call: dict[str, Any]) -> bool:
+        texts = all(isinstance(call.get(key), str) for key in ("id", "name", "server", "kind"))
+        return texts and call["kind"] in KINDS and isinstance(call.get("data"), dict)
+
+    return {call["id"]: call for call in map(as_dict, as_list(document.get("saved"))) if is_call(call)}
 
 
 class Guide(Protocol):

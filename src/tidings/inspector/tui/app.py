@@ -127,15 +127,12 @@ class InspectorApp(App[None]):
         dark: bool = True,
     ) -> None:
         super().__init__()
-        self.session = session
-        self.servers = servers or SessionServers(session, None, {})
-        self.now = now
-        self.tab = "live"
+        self.session, self.servers = session, servers or SessionServers(session, None, {})
+        self.now, self.tab = now, "live"
         self.server: InspectedServer | None = None
         self._split = 40  # The width of lists, in percent.
         self.ticks = 0  # The number of screen updates.
-        self._dirty = True
-        self._said = 0.0
+        self._dirty, self._said = True, 0.0
         self._unlisten: Callable[[], Any] | None = None
         self._servers: Table[InspectedServer] = Table(lambda server: server.view.name, lambda server: server.view.name)
         # Held, not looked up: the clock may tick while a dialog is open, or when the screen is being taken down.
@@ -199,7 +196,7 @@ class InspectorApp(App[None]):
         self._listed.take()
         if self.server not in servers:
             self._show(servers[0] if servers else None)
-        view = self.server.view if self.server is not None else None
+        view = None if self.server is None else self.server.view
         show_facts(self._facts, view)
         waiting = sum(len(server.view.questions) for server in servers)
         told = show_tabs(self._tabs, self.tab, view, waiting)

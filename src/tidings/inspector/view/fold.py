@@ -248,13 +248,10 @@ def _count(view: ServerView, change: items.ChangeView) -> None:
 
 def covering(view: ServerView, uri: str) -> list[items.SubscriptionView]:
     """Returns the subscriptions that cover a resource: its own or that of its nearest parent, and prefixes."""
-    subscriptions = view.subscriptions
-    if not subscriptions:
+    if not (subscriptions := view.subscriptions):
         return []
     found = [subscriptions[each] for each in view.prefixes if uri.startswith(each[:-1])]
-    if (own := subscriptions.get(uri)) is not None:
-        return [own, *found]
-    for place in reversed([each.start() for each in _SEPARATOR.finditer(uri)]):
+    for place in (len(uri), *reversed([each.start() for each in _SEPARATOR.finditer(uri)])):
         if (whole := subscriptions.get(uri[:place])) is not None:
             return [whole, *found]
     return found
@@ -265,18 +262,14 @@ def _content(view: ServerView, record: Record) -> None:
     if (uri := as_text(data.get("uri"))) is None:
         return
     versions = _versions(view, uri)
-    last, digest = versions.last, as_text(data.get("hash")) or ""
-    contents: object = data.get("contents")
-    change = as_int(data.get("change"))
+    last, digest, change = versions.last, as_text(data.get("hash")) or "", as_int(data.get("change"))
     if last is not None and last.hash == digest:
         last.confirmed = record.at
-        version, before = last, last
+        version = last
     else:
-        kept = as_dict_or_none(contents) or as_dicts(contents)
-        size = as_size(data.get("size"))
-        took = as_float(data.get("took"))
+        kept = as_dict_or_none(data.get("contents")) or as_dicts(data.get("contents"))
+        size, took = as_size(data.get("size")), as_float(data.get("took"))
         version = items.ContentVersion(record.seq, record.at, uri, digest, kept, size, took, change)
-        before = last
         # A content that is cut takes no more than its head.
         weight = size if isinstance(kept, list) else min(size, len(as_text(kept.get("head")) or ""))
         versions.append(version, record.seq, weight)
@@ -292,7 +285,7 @@ def _content(view: ServerView, record: Record) -> None:
         view.unread.pop(uri, None)
         view.last_shown = shown
         shown.read, shown.content = record.at, version.seq
-        shown.before = None if before is None else before.seq
+        shown.before = None if last is None else last.seq
     for subscription in covering(view, uri):
         subscription.last_read, subscription.error = record.at, None
         subscription.last_answered = max(subscription.last_answered, change or 0)
@@ -300,11 +293,9 @@ def _content(view: ServerView, record: Record) -> None:
 
 def _versions(view: ServerView, uri: str) -> Ring[items.ContentVersion]:
     """Returns the versions of a URI, and makes it the one that was read last."""
-    versions = view.contents.pop(uri, None)
-    if versions is None:
-        subscription = view.subscriptions.get(uri)
-        versions = _ring(view) if subscription is None else subscription.versions
-    view.contents[uri] = versions
+    subscription = view.subscriptions.get(uri)
+    new = _ring(view) if subscription is None else subscription.versions
+    versions = view.contents[uri] = view.contents.pop(uri, new)
     while len(view.contents) > view.limits.contents:
         oldest = view.contents.pop(next(iter(view.contents)))
         view.contents_dropped += len(oldest)
@@ -376,13 +367,10 @@ def _list(view: ServerView, record: Record) -> None:
 def _add_differences(view: ServerView, record: Record, name: str, before: dict[str, dict[str, Any]]) -> None:
     """Adds the differences to the last announced change of this list.
 
-    If none was announced since changes were missed, the list changed while the server was away: that is a change of its
-    own.
+    If none was announced since changes were missed, the list changed while the server was away: a change of its own.
     """
-    kind = LIST_CHANGES[name]
-    since = record.at if view.informed_since is None else view.informed_since
-    seq = view.list_changes.get(kind)
-    change = None if seq is None else view.changes.get(seq)
+    kind, since = LIST_CHANGES[name], record.at if view.informed_since is None else view.informed_since
+    change = view.changes.get(view.list_changes.get(kind, -1))
     now: dict[str, dict[str, Any]] = getattr(view, name)
     if change is None or change.at < since:
         loaded = view.loaded_at.get(name)

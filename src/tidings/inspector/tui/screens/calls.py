@@ -102,28 +102,18 @@ class CallForm(Container):
         self.callee: Callee | None = None
         self.calls: Table[RequestView] = Table(lambda request: request.id, lambda request: str(request.params))
         self.history = RowList(self.calls, self._draw, empty="")
-        self.form = Form()
-        self.reader = TextView()
-        self._title = Bar("ground")
-        self._buttons = Bar("hover")
-        self._state = Bar("ground")
-        self._about = Static("", classes="about", markup=False)
-        self._problems = Static("", classes="problems", markup=False)
+        self.form, self.reader = Form(), TextView()
+        self._title, self._buttons, self._state = Bar("ground"), Bar("hover"), Bar("ground")
+        self._about, self._problems = (Static("", classes=name, markup=False) for name in ("about", "problems"))
         self._kept: dict[object, Any] = {}
         self._complaints: list[str] = []
         self._shown: object = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="form"):
-            yield self._title
-            yield self._about
-            yield self.form
-            yield self._problems
-            yield self._buttons
+            yield from (self._title, self._about, self.form, self._problems, self._buttons)
         with Vertical(classes="result"):
-            yield self._state
-            yield self.history
-            yield self.reader
+            yield from (self._state, self.history, self.reader)
 
     def show(self, callee: Callee | None) -> None:
         if self.callee is not None:
@@ -147,15 +137,9 @@ class CallForm(Container):
         self.take()
 
     def _say_buttons(self, callee: Callee) -> None:
-        self._buttons.show(
-            [
-                BarPart(f" {callee.verb} ", "b-accent on chosen", "send"),
-                BarPart(" ctrl+r", "faint", "send"),
-                BarPart("   "),
-                BarPart("Form" if self.form.is_json else "JSON", "ink", "json"),
-                BarPart(" ctrl+j", "faint", "json"),
-            ]
-        )
+        send = [BarPart(f" {callee.verb} ", "b-accent on chosen", "send"), BarPart(" ctrl+r", "faint", "send")]
+        other = BarPart("Form" if self.form.is_json else "JSON", "ink", "json")
+        self._buttons.show([*send, BarPart("   "), other, BarPart(" ctrl+j", "faint", "json")])
 
     def take(self) -> None:
         if (callee := self.callee) is None:
@@ -198,8 +182,7 @@ class CallForm(Container):
         return [(left, [request_state(request, self._pane.inspector.now())])]
 
     def action_send(self) -> None:
-        callee = self.callee
-        if callee is None:
+        if (callee := self.callee) is None:
             return
         filled = self.form.filled()
         problems = [problem.message for problem in filled.problems or check(callee.schema, filled.value)]
@@ -249,19 +232,14 @@ class CallerPane(Pane):
         await self.caller.run_action(what)
 
 
-_EMPTY: Final = {
-    "tools": "This server has no tools, or they are not loaded yet. "
-    "When its list changes, it is loaded again by itself.",
-    "prompts": "This server has no prompts, or they are not loaded yet.",
-}
-
-
 class ListedPane(CallerPane):
     """A tab for the tools or the prompts of a server."""
 
     def __init__(self, tab: str) -> None:
         table: Table[dict[str, Any]] = Table(lambda item: item.get("name"), item_text)
-        super().__init__(tab, table, draw_item, noun=tab.removesuffix("s"), empty=_EMPTY[tab])
+        empty = f"This server has no {tab}, or they are not loaded yet."
+        empty += " When its list changes, it is loaded again by itself." if tab == "tools" else ""
+        super().__init__(tab, table, draw_item, noun=tab.removesuffix("s"), empty=empty)
         self._list, self._callee = tab, tool if tab == "tools" else prompt
         self._loaded: object = None
         self._item: dict[str, Any] | None = None

@@ -60,16 +60,13 @@ class Versions(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mode = "changes"
+        self.mode, self.at = "changes", -1
         self.versions: Sequence[Any] = ()
-        self.at = -1
         self._drawn: object = None
-        self._bar = Bar("ground")
-        self.reader = TextView()
+        self._bar, self.reader = Bar("ground"), TextView()
 
     def compose(self) -> ComposeResult:
-        yield self._bar
-        yield self.reader
+        yield from (self._bar, self.reader)
 
     def show(self, versions: Iterable[Any], seq: int | None = None) -> None:
         shown, at, self.versions = self.versions, self.at, list(versions)
@@ -147,9 +144,7 @@ class LivePane(Pane):
 
     def detail(self) -> ComposeResult:
         with Vertical(classes="detail"):
-            yield self._name
-            yield self._hops
-            yield self._versions
+            yield from (self._name, self._hops, self._versions)
 
     def _draw(self, change: ChangeView) -> Drawn:
         kind, words = (" ■ ", KINDS.get(change.change, "soft")), (one_line(change_words(change)), "ink")
@@ -175,9 +170,8 @@ class LivePane(Pane):
         elif versions := self.view.contents.get(change.uri):
             self._versions.show(versions, change.content)
         else:
-            self._versions.clear(
-                "Its content is not kept: it is read again when something subscribes to this resource."
-            )
+            unknown = "Its content is not kept: it is read again when something subscribes to this resource."
+            self._versions.clear(unknown)
 
 
 def change_words(change: ChangeView) -> str:

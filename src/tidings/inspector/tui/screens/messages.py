@@ -148,9 +148,7 @@ class LogsPane(SourcesPane):
 
     def __init__(self, tab: str) -> None:
         super().__init__(tab, {"logs": LogSource(), "stderr": LineSource(), "notifications": NotificationSource()})
-        self.level = "debug"
-        self.asked = "info"
-        self._bar = Bar("ground")
+        self.level, self.asked, self._bar = "debug", "info", Bar("ground")
 
     def compose(self) -> ComposeResult:
         yield self._bar

@@ -42,10 +42,8 @@ class Questions(Vertical):
         super().__init__(id=id)
         self.table: Table[Asked] = Table(lambda asked: (asked[0], asked[1].id), lambda asked: asked[1].message)
         self.list = RowList(self.table, self._draw, empty="Nobody asks anything of you.")
-        self.form = Form()
-        self._head = Bar("hover")
-        self._reader = TextView(classes="asked")
-        self._buttons = Bar("hover")
+        self.form, self._reader = Form(), TextView(classes="asked")
+        self._head, self._buttons = Bar("hover"), Bar("hover")
         self._shown: object = None
 
     @property
@@ -55,11 +53,9 @@ class Questions(Vertical):
     def compose(self) -> ComposeResult:
         yield self._head
         with Horizontal():
-            yield self.list
-            yield self._reader
+            yield from (self.list, self._reader)
             with Vertical(classes="answering"):
-                yield self.form
-                yield self._buttons
+                yield from (self.form, self._buttons)
 
     def toggle(self) -> None:
         self.set_class(not self.has_class("open"), "open")

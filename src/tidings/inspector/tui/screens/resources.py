@@ -48,9 +48,7 @@ class ResourcesPane(CallerPane):
 
     def detail(self) -> ComposeResult:
         with Vertical(classes="detail"):
-            yield self._name
-            yield self._facts
-            yield self.versions
+            yield from (self._name, self._facts, self.versions)
         yield self.caller
 
     def restart(self) -> None:
@@ -104,21 +102,17 @@ class ResourcesPane(CallerPane):
             self.rows.choose(("template", key))
 
     def show_item(self, row: ResourceRow | None) -> None:
-        self.set_class(row is not None and row.kind == "template", "template")
-        if row is None or row.kind != "template":
-            self._template = None
-            self._show_resource(row)
-        else:
-            if self._template != row.key:
-                self._template = row.key
-                self.caller.show(template(self.server, row.key, row.item or {}))
-            self.caller.take()
-
-    def _show_resource(self, row: ResourceRow | None) -> None:
+        chosen, self._template = self._template, row.key if row is not None and row.kind == "template" else None
+        self.set_class(self._template is not None, "template")
         if row is None:
             self._name.show([])
             self._facts.show([])
             self.versions.clear()
+            return
+        if row.kind == "template":
+            if self._template != chosen:
+                self.caller.show(template(self.server, row.key, row.item or {}))
+            self.caller.take()
             return
         self._name.show([BarPart(one_line(row.key), "b-ink")], subscription_parts(self.view, row))
         item = row.item or {}
@@ -140,12 +134,9 @@ class ResourcesPane(CallerPane):
         label = (one_line(row.key), "ink")
         if subscription is None:
             return [([("  ", "faint"), label], [])]
-        state = ("subscribed", "faint")
-        if subscription.error is not None:
-            state = ("failed", "bad")
-        elif subscription.last_update is not None:
-            state = (f"{subscription.updates:,}  {clock(subscription.last_update)}", "faint")
-        return [([("● ", "accent"), label], [state])]
+        updates = f"{subscription.updates:,}  {clock(subscription.last_update)}"
+        state = (updates if subscription.last_update is not None else "subscribed", "faint")
+        return [([("● ", "accent"), label], [state if subscription.error is None else ("failed", "bad")])]
 
 
 def resource_text(row: ResourceRow) -> str:

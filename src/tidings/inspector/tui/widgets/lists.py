@@ -196,8 +196,7 @@ class RowList(ScrollView, can_focus=True):
     ) -> None:
         super().__init__(id=name)
         self.model, self.draw, self.empty, self.row_height = model, draw, empty, height
-        self.cursor = 0
-        self.drawn = 0  # The number of lines drawn so far.
+        self.cursor = self.drawn = 0  # The selected row, and the number of lines drawn so far.
         self._chosen: Hashable = None
         self._hovered: int | None = None
 
@@ -370,16 +369,14 @@ class Column(Vertical):
 
     def __init__(self, model: RowSource[Any], draw: Draw, *, noun: str, empty: str) -> None:
         super().__init__()
-        self.rows = RowList(model, draw, empty=empty)
-        self.noun = noun
+        self.rows, self.noun = RowList(model, draw, empty=empty), noun
         self.extra: list[BarPart] = []  # More words of the head, on its right.
         self.said = ""  # The words of the head instead of the count.
         self._head = Bar("hover")
 
     def compose(self) -> ComposeResult:
-        yield self._head
-        yield Input(placeholder="words to find; Enter to the list, Esc for all", compact=True)
-        yield self.rows
+        words = Input(placeholder="words to find; Enter to the list, Esc for all", compact=True)
+        yield from (self._head, words, self.rows)
 
     def take(self) -> None:
         self.rows.take()
@@ -399,10 +396,10 @@ class Column(Vertical):
             state, short = [BarPart(f"Following · {words}")], [BarPart(f"Following · {brief}")]
             pause = BarPart("space pauses", "faint", "rows_pause")
         else:
-            held = f"{feed.held:,} newer held back"
-            ink = "b-accent" if feed.held else "soft"
-            state = [BarPart("Paused · ", "warn"), BarPart(held if feed.held else words, ink)]
-            short = [BarPart("Paused · ", "warn"), BarPart(f"{feed.held:,} newer" if feed.held else brief, ink)]
+            if feed.held:
+                words, brief = f"{feed.held:,} newer held back", f"{feed.held:,} newer"
+            paused, ink = BarPart("Paused · ", "warn"), "b-accent" if feed.held else "soft"
+            state, short = ([paused, BarPart(told, ink)] for told in (words, brief))
             pause = BarPart("g follows", "accent", "rows_pause")
         right = [*self.extra, BarPart("  "), pause] if self.extra else [pause]
         self._head.show(state, right, (short, right), (short, [pause]))

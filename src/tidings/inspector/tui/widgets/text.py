@@ -189,8 +189,7 @@ class TextView(ScrollView, can_focus=True):
         super().__init__(classes=classes)
         self.page = TextPage()
         self._key: object = None
-        self._shift = 0
-        self._wraps = True
+        self._shift, self._wraps = 0, True
         self._starts: list[int] | None = None  # The row on which each line begins, if lines are wrapped
         self._wrapped_at = 1  # … at this width.
 
@@ -292,13 +291,10 @@ def content_page(content: Mapping[str, Any], *, source: bool = False) -> TextPag
     """Shows one content of a resource: `{"uri", "mimeType", "text" | "blob"}`. With `source`, as it was sent."""
     if is_cut(content):
         return cut_page(content)
-    mime = str(content.get("mimeType") or "")
+    mime, text = str(content.get("mimeType") or ""), str(content.get("text") or "")
     if "blob" in content:
         return TextPage([(f"Binary, {mime or 'of an unknown type'}, {blob_size(content['blob'])}.", "soft")])
-    text = str(content.get("text") or "")
-    if not text:
-        return TextPage([("Empty.", "soft")])
-    return text_page(text, mime, source=source)
+    return text_page(text, mime, source=source) if text else TextPage([("Empty.", "soft")])
 
 
 def text_page(text: str, mime: str = "", *, source: bool = False) -> TextPage:
