@@ -23,7 +23,7 @@ from tidings.vault.files.writer import VaultWriter
 from tidings.vault.index import scan
 from tidings.vault.index.index import Index, IndexBlocked, IndexDamaged
 from tidings.vault.index.scan import ScanBatch
-from tidings.vault.library import VaultLibrary
+from tidings.vault.library import PublishedStates, VaultLibrary
 from tidings.vault.resources.render import render
 from tidings.vault.tools import lookup
 from tidings.vault.tools.lookup import ResultRange
@@ -51,8 +51,15 @@ class World:
             open_index=self._open,
             publish=self._publish,
             interest=self.interest,
+            published=PublishedStates(),
+            on_lost=self.library_lost,
+            expect=lambda found: None,
+            deliver_here=lambda uris, listed: None,
             watcher=self._watch,
         )
+
+    async def library_lost(self) -> None:
+        raise AssertionError
 
     def _open(self) -> Index:
         self.index = Index(self.vault, self._cache, memory=self._cache is None)

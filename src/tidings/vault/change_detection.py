@@ -112,7 +112,6 @@ class Touched:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The keys of the names of the files."""
         return frozenset(map(link_name, self.paths))
 
     @cached_property
@@ -262,10 +261,8 @@ class Searches:
     fingerprint: Callable[[str], Awaitable[str]]
     remembered: Callable[[], Sequence[str]]
     publish: Callable[[FoundChanges], Awaitable[None]]
-
-    def __post_init__(self) -> None:
-        self._last: dict[str, str] = {}
-        self._changed = asyncio.Event()
+    _last: dict[str, str] = field(default_factory=dict[str, str])
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def begin(self, uri: str) -> str:
         """Adds a search. Its current results, which are returned, are compared with later ones."""

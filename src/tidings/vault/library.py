@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext, suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import date
 from functools import partial
 from typing import Final, TypeVar
@@ -184,10 +184,6 @@ class Readers:
             return question(queries)
 
 
-async def _nothing() -> None:
-    return None
-
-
 @dataclass(eq=False)
 class VaultLibrary:
     """A vault and its index.
@@ -203,10 +199,10 @@ class VaultLibrary:
     open_index: Callable[[], Index]  # Called in the thread of the index.
     publish: Callable[[FoundChanges], Awaitable[None]]
     interest: SubscribedResources
-    published: PublishedStates = field(default_factory=PublishedStates)
-    on_lost: Callable[[], Awaitable[None]] = _nothing
-    expect: Callable[[FoundChanges], None] = lambda found: None
-    deliver_here: Callable[[Sequence[str], bool], None] = lambda uris, listed: None
+    published: PublishedStates
+    on_lost: Callable[[], Awaitable[None]]
+    expect: Callable[[FoundChanges], None]
+    deliver_here: Callable[[Sequence[str], bool], None]
     watcher: Callable[[Vault], AsyncGenerator[Happening]] = watch
 
     def __post_init__(self) -> None:

@@ -102,9 +102,8 @@ class _ViewReader:
         view, problems = self._view, self._problems
         for name in view.keys() - {*_VIEW_KEYS}:
             # Other keys belong to plugins.
-            problems += [
-                f"there is no key {name!r}. Did you mean {near!r}?" for near in closest(name, _VIEW_KEYS, cutoff=0.75)
-            ]
+            near = closest(name, _VIEW_KEYS, cutoff=0.75)
+            problems += [f"there is no key {name!r}. Did you mean {each!r}?" for each in near]
         kind = as_text(view.get("type")) or "table"
         if kind not in _TYPES:
             problems.append(f"type: {kind!r} is not one of {', '.join(_TYPES)}. It is shown as a table.")

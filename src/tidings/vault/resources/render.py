@@ -165,8 +165,7 @@ def _if_any(**members: Any) -> Json:
     return {name: value for name, value in members.items() if value}
 
 
-def recent(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the files that changed last."""
+def _recent(view: VaultView, address: VaultAddress) -> Json:
     queries = view.queries
     total: int = queries.connection.execute("SELECT count(*) FROM files WHERE kind <> 'attachment'").fetchone()[0]
     items = [
@@ -177,7 +176,7 @@ def recent(view: VaultView, address: VaultAddress) -> Json:
     return listed(address, {}, total, items)
 
 
-def stats(view: VaultView, address: VaultAddress) -> Json:
+def _stats(view: VaultView, address: VaultAddress) -> Json:
     """Returns the counts of the vault. Words change with nearly every edit, so they are shown only in `mode=full`."""
     counts = view.queries.stats(sums=address.full)
     tasks = {"open": counts.pop("tasks_open"), "done": counts.pop("tasks_done")}
@@ -190,7 +189,7 @@ def stats(view: VaultView, address: VaultAddress) -> Json:
     return content
 
 
-def tags(view: VaultView, address: VaultAddress) -> Json:
+def _tags(view: VaultView, address: VaultAddress) -> Json:
     """Returns all tags, the most used first. Notes with a nested tag count for the outer one too."""
 
     def item(tag: TagCount) -> Json:
@@ -199,7 +198,7 @@ def tags(view: VaultView, address: VaultAddress) -> Json:
     return paged(address, {}, sorted(view.queries.tags(), key=lambda tag: (-tag.total, tag.key)), item)
 
 
-def structure(view: VaultView, address: VaultAddress) -> Json:
+def _structure(view: VaultView, address: VaultAddress) -> Json:
     """Returns the folders, each followed by its subfolders, with the numbers of folders in it and of notes below it."""
     every = view.queries.structure()
     inner = Counter(folder.path.rpartition("/")[0] for folder in every if "/" in folder.path)
@@ -212,8 +211,7 @@ def structure(view: VaultView, address: VaultAddress) -> Json:
     return paged(address, _names(view, "") if address.full else {"levels": _LEVELS}, shown, item)
 
 
-def folder(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the folders and files in a folder. Raises `ResourceMissing`."""
+def _folder(view: VaultView, address: VaultAddress) -> Json:
     found = view.queries.folder(address.argument)
     if found is None:
         raise ResourceMissing(f"There is no folder {address.argument!r} in the vault.", address.argument)
@@ -226,7 +224,7 @@ def folder(view: VaultView, address: VaultAddress) -> Json:
     return paged(address, {"folder": found.path}, [*found.folders, *found.files], item)
 
 
-def tag(view: VaultView, address: VaultAddress) -> Json:
+def _tag(view: VaultView, address: VaultAddress) -> Json:
     """Returns the notes with a tag, or one nested in it. A tag without notes is an empty list, as in a search."""
     found = view.queries.tag(address.argument)
     if found is None:
@@ -235,7 +233,7 @@ def tag(view: VaultView, address: VaultAddress) -> Json:
     return listed(address, {"tag": found.shown}, found.total, [_file(view, row, address) for row in rows])
 
 
-def backlinks(view: VaultView, address: VaultAddress) -> Json:
+def _backlinks(view: VaultView, address: VaultAddress) -> Json:
     """Returns the links to a file, in the order of the notes that have them. Raises `ResourceMissing`."""
     file = find_file(view, address.argument)
     every = graph.backlinks(view.queries, file.path)
@@ -247,8 +245,7 @@ def backlinks(view: VaultView, address: VaultAddress) -> Json:
     return listed(address, {"path": file.path}, len(every), items)
 
 
-def neighbourhood(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the files near a note. Raises `ResourceMissing`."""
+def _near(view: VaultView, address: VaultAddress) -> Json:
     path = find_file(view, address.argument).path
     every = graph.neighbourhood(view.queries, path, int(dict(address.choices).get("depth", "1")))
 
@@ -258,12 +255,11 @@ def neighbourhood(view: VaultView, address: VaultAddress) -> Json:
     return paged(address, {"path": path}, every, item)
 
 
-def hubs(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the files that the most other files link to."""
+def _hubs(view: VaultView, address: VaultAddress) -> Json:
     return paged(address, {}, graph.hubs(view.queries), lambda hub: {"path": hub[0], "linked_from": hub[1]})
 
 
-def search(view: VaultView, address: VaultAddress) -> Json:
+def _search(view: VaultView, address: VaultAddress) -> Json:
     """Returns the results of a search, newest first: this order changes only with them. Raises `BadAddress`."""
     try:
         found = find(
@@ -286,9 +282,7 @@ def search(view: VaultView, address: VaultAddress) -> Json:
     return listed(address, about, found.total, items)
 
 
-def history(view: VaultView, address: VaultAddress) -> Json:
-    """Returns the writes of all servers of this vault, the newest first."""
-
+def _history(view: VaultView, address: VaultAddress) -> Json:
     def item(entry: JournalEntry) -> Json:
         state = {"state": entry.state} if entry.state in ("undone", "recovered") else {}
         changed = _changed(entry) if address.full else {}
@@ -355,9 +349,9 @@ def _names(view: VaultView, folder: str) -> Json:
 
 
 _LISTS: Final[dict[str, Callable[[VaultView, VaultAddress], Json]]] = {
-    each.__name__: each
-    for each in (history, recent, stats, tags, structure, folder, tag, backlinks, search, neighbourhood, hubs)
-}
+    each.__name__.removeprefix("_"): each
+    for each in (_history, _recent, _stats, _tags, _structure, _folder, _tag, _backlinks, _search, _hubs)
+} | {"neighbourhood": _near}
 
 
 def render(view: VaultView, uri: str, *, today: date | None = None) -> RenderedResource:

@@ -79,11 +79,8 @@ def fact(name: tree.FactName, text: str, now: datetime) -> Sql:
     """Returns a condition on `f`."""
     match name:
         case "modified":
-            bounds: list[Sql] = [
-                (f"f.mtime {sign} ?", (int(time.timestamp()) * 10**9,))
-                for sign, time in zip((">=", "<"), times(text, now), strict=True)
-                if time
-            ]
+            ends = zip((">=", "<"), times(text, now), strict=True)
+            bounds: list[Sql] = [(f"f.mtime {sign} ?", (int(end.timestamp()) * 10**9,)) for sign, end in ends if end]
             return joined(" AND ", bounds)
         case "size":
             operator, size = sizes(text)
@@ -183,9 +180,8 @@ class Translator:
     def ranks(self, query: Query) -> Sql:
         """Returns a statement for the scores of files: by whole words, and by titles with a part of one."""
         texts = ranking(query)
-        whole = " OR ".join(
-            dict.fromkeys(f"({_column(_phrase(words_in(folded(text))), each)})" for text, each in texts)
-        )
+        phrases = (f"({_column(_phrase(words_in(folded(text))), each)})" for text, each in texts)
+        whole = " OR ".join(dict.fromkeys(phrases))
         titles = [self._form(text.lower(), Where())[0] for text, each in texts[:_MOST_RANKED] if not each.body]
         scored = f"SELECT rowid AS id, {_BM25} AS score FROM fts WHERE fts MATCH ?"  # noqa: S608
         matches = ([whole] if whole else []) + [f"title : ({match})" for match in titles if match]
@@ -263,11 +259,8 @@ class Translator:
                 sql, values = _compared(operator, text)
             case tree.Word() | tree.Phrase() | tree.Regex():
                 sql, values = f"vault_test(?, {row.column})", (self._add(query, row),)
-                if (
-                    row.property[0]
-                    and not isinstance(query, tree.Regex)
-                    and (number := _number(query.text)) is not None
-                ):
+                number = None if isinstance(query, tree.Regex) else _number(query.text)
+                if row.property[0] and number is not None:
                     sql, values = f"(t.number = ? OR (t.number IS NULL AND {sql}))", (number, *values)
             case _:
                 raise AssertionError(query)  # The parser lets nothing else in.
