@@ -17,7 +17,7 @@ from tidings._kit.lazy import install_command
 from tidings.cli import demo as demo_command
 from tidings.cli.main import main
 from tidings.demo.sample import StageFailed
-from tidings.demo.show import DemoOptions, show
+from tidings.demo.show import show
 from tidings.inspector.http.gate import Key
 
 
@@ -165,10 +165,9 @@ def test_without_a_folder_to_write_to_it_says_what_to_do(monkeypatch: pytest.Mon
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        options = DemoOptions(listening, Key(1), lambda _: None)
-        with pytest.raises(StageFailed, match=r"temporary folder: Permission denied\. Set TMPDIR to a folder"):
-            asyncio.run(show(options))
+    told = pytest.raises(StageFailed, match=r"temporary folder: Permission denied\. Set TMPDIR to a folder")
+    with socket.create_server(("127.0.0.1", 0)) as listening, told:
+        asyncio.run(show(listening=listening, key=Key(1), say=lambda _: None))
 
 
 # What nobody foresaw.

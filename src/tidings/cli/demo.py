@@ -70,11 +70,11 @@ def _show(**how: Any) -> int:
     import asyncio
 
     from tidings.demo.sample import StageFailed
-    from tidings.demo.show import DemoOptions, show
+    from tidings.demo.show import show
 
     # While the tour runs, it handles Ctrl-C itself, except on Windows.
     try:
-        return asyncio.run(show(DemoOptions(say=click.echo, **how)))
+        return asyncio.run(show(say=click.echo, **how))
     except KeyboardInterrupt:
         return 0
     except StageFailed as failure:

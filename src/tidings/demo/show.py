@@ -16,7 +16,7 @@ import socket
 import textwrap
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
 from itertools import cycle
 from pathlib import Path
@@ -191,24 +191,14 @@ class TerminalTour:
             self.say(f"{clock(record.at, milliseconds=True)}  {server:<6} {words}".rstrip())
 
 
-@dataclass(frozen=True)
-class DemoOptions:
-    """The options of one run."""
-
-    listening: socket.socket  # The socket on which the page is served
-    key: Key
-    say: Callable[[str], object]
-    automatic: bool = False  # Do all steps, one after the other, and end
-    seconds: float | None = None  # End after this time, whatever happens
-
-
-async def show(options: DemoOptions) -> int:
-    """Runs the demo, cleans up, and returns the exit code. Raises `StageFailed` if it cannot be shown."""
+async def show(**options: Any) -> int:
+    """Runs a `Demo`, cleans up, and returns the exit code. Raises `StageFailed` if it cannot be shown."""
     with _ending() as asked:
         with temporary_folder() as folder:
-            code = await Demo(folder, options, asked).run()
+            demo = Demo(folder, asked, **options)
+            code = await demo.run()
         if folder.exists():
-            options.say(f"Not all of {folder} could be removed.")
+            demo.say(f"Not all of {folder} could be removed.")
         return code
 
 
@@ -217,24 +207,32 @@ def _ending() -> Generator[asyncio.Event]:
     """Yields an event that Ctrl-C, SIGTERM and the end of the terminal set, so that everything ends in order."""
     loop, asked = asyncio.get_running_loop(), asyncio.Event()
     numbers = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
-    with contextlib.suppress(NotImplementedError):  # On Windows, KeyboardInterrupt cancels this.
+    with contextlib.ExitStack() as stack:
         for number in numbers:
-            loop.add_signal_handler(number, asked.set)
-    yield asked
-    with contextlib.suppress(NotImplementedError):
-        for number in numbers:
-            loop.remove_signal_handler(number)
+            with contextlib.suppress(NotImplementedError):  # On Windows, KeyboardInterrupt cancels this.
+                loop.add_signal_handler(number, asked.set)
+                stack.callback(loop.remove_signal_handler, number)
+        yield asked
 
 
+@dataclass(eq=False)
 class Demo:
     """One run. It is the guide of its inspector; see `tidings.inspector.http.context.Guide`."""
 
-    def __init__(self, folder: Path, options: DemoOptions, asked: asyncio.Event) -> None:
-        self._options, self._asked = options, asked
+    folder: Path
+    asked: asyncio.Event  # Set when it is to end
+    _: KW_ONLY
+    listening: socket.socket  # The socket on which the page is served
+    key: Key
+    say: Callable[[str], object]
+    automatic: bool = False  # Do all steps, one after the other, and end
+    seconds: float | None = None  # End after this time, whatever happens
+
+    def __post_init__(self) -> None:
         self._terminal = TerminalTour(self._say)
         self.tour = Tour(on_seen=self._terminal.seen)
         self.facts, self.do = self.tour.facts, self.tour.do
-        self._sample = Sample(folder / "Bakery", date.today())  # noqa: DTZ011 - the user's day
+        self._sample = Sample(self.folder / "Bakery", date.today())  # noqa: DTZ011 - the user's day
         self._site = Site()
         # Chosen here, so that a restarted server has the same address.
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
@@ -242,7 +240,7 @@ class Demo:
         self._vault_url = f"http://{vault}/mcp"
         self._vault = ServerProcess(
             "vault",
-            ["vault", str(self._sample.folder), "--http", vault, "--cache", str(folder / "index")],
+            ["vault", str(self._sample.folder), "--http", vault, "--cache", str(self.folder / "index")],
             ended=self._vault_ended,
             serves=lambda pid: self.tour.server_listens(time.time(), pid),
         )
@@ -254,29 +252,29 @@ class Demo:
         entries = (ServerEntry("vault", url=self._vault_url), ServerEntry("web", url=f"http://{web}/mcp"))
         # The servers are still starting when the page is served: connecting at once would fail.
         plan = ServePlan(entries, connect=False, environ=os.environ, guide=self)
-        self._serving = Serving(options.listening, options.key, plan)
+        self._serving = Serving(self.listening, self.key, plan)
 
     async def run(self) -> int:
         """Runs the demo and returns the exit code. Raises `StageFailed` if a server cannot be started or used."""
         await asyncio.to_thread(self._sample.write)
         async with self._site.served():
-            claude = not self._options.automatic and shutil.which("claude") is not None
+            claude = not self.automatic and shutil.which("claude") is not None
             texts = tour.snippets(self._vault_url, claude=claude)
             self.tour.set_steps(tour.steps(self._sample.folder, self._site.page), texts)
             await self._run_until_asked()
         if self._failure is not None:
             raise self._failure
-        return 0 if self.tour.complete or not self._options.automatic else 1
+        return 0 if self.tour.complete or not self.automatic else 1
 
     async def _run_until_asked(self) -> None:
         for work in (self._vault.run(), self._web.run(), self._wake(), self._begun()):
             self._start(work)
         serving = asyncio.create_task(self._serving.run(signals=False), name="the inspector")
         serving.add_done_callback(self._ended)
-        asked = asyncio.create_task(self._asked.wait())
+        asked = asyncio.create_task(self.asked.wait())
         self._terminal.steps(self.tour)
         try:
-            await asyncio.wait((serving, asked), timeout=self._options.seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((serving, asked), timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:  # All at the same time: this takes no longer than the slowest.
             self._serving.stop()
             for task in (asked, *self._work):
@@ -295,7 +293,7 @@ class Demo:
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
-        self._asked.set()
+        self.asked.set()
 
     async def _begun(self) -> None:
         """Waits for the inspector's session. Raises `RuntimeError` if it cannot be started."""
@@ -317,14 +315,14 @@ class Demo:
                 await asyncio.gather(self._open_vault(session), self._open_web(session))
         except TimeoutError:
             raise StageFailed(f"The servers did not start within {_START_SECONDS:.0f} s.") from None
-        if self._options.automatic:
+        if self.automatic:
             for progress in self.tour.progress.values():
                 self._terminal.announce(progress)
                 self.tour.do(progress.step.name)
                 if await self.tour.wait(progress.step.name) is None:
                     self._say(f"✗ {progress.step.title}: no effect was seen.")
             self._terminal.last(self.tour)
-            self._asked.set()
+            self.asked.set()
 
     async def _open_vault(self, session: "Session") -> None:
         server = await _connected(session, self._vault)
@@ -394,9 +392,9 @@ class Demo:
 
     def _say(self, text: str) -> None:
         try:
-            self._options.say(text)
+            self.say(text)
         except OSError:  # Nobody reads it any more.
-            self._asked.set()
+            self.asked.set()
 
 
 async def _connected(session: "Session", process: ServerProcess) -> "InspectedServer":

@@ -19,7 +19,7 @@ from tidings.vault.index.queries import FileRow
 from tidings.vault.library import VaultLibrary
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import MARKDOWN, iso
-from tidings.vault.view import VaultView, daily_dates, local_today, periodic_note, periodic_places
+from tidings.vault.view import VaultView, local_today
 
 _NOTE_ROOM: Final = 8000  # The number of characters of a note that a prompt includes.
 _RECENT: Final = 12
@@ -73,8 +73,8 @@ def _day_of(text: str, today: date) -> date:
 def daily_brief(view: VaultView, date: str, *, today: date | None = None) -> list[ContentBlock]:
     """Returns the messages for planning a day. Raises `BadAddress` if `date` is not a date."""
     day = _day_of(date, today or local_today())
-    before = next((each for each in daily_dates(view, day) if each < day), None)
-    note, last = periodic_note(view, day), periodic_note(view, before) if before else None
+    before = next((each for each in view.daily_dates(day) if each < day), None)
+    note, last = view.periodic_note(day), view.periodic_note(before) if before else None
     brought = [each for each in (note, last) if each]
     shown = {each.path for each in brought}
     recent = [each.path for each in view.queries.recent(_RECENT) if each.kind == "note" and each.path not in shown]
@@ -84,7 +84,7 @@ def daily_brief(view: VaultView, date: str, *, today: date | None = None) -> lis
             f"Help me plan {day:%A}, {day.isoformat()}, in my daily note.",
             f"It is {note.path!r}."
             if note
-            else f"It does not exist yet; it would be {' or '.join(map(repr, periodic_places(view, day)))}.",
+            else f"It does not exist yet; it would be {' or '.join(map(repr, view.periodic_places(day)))}.",
             f"The last daily note is {last.path!r}." if last else "There is no earlier daily note.",
             f"These changed last:\n{_bullets(recent)}" if recent else "",
             "First show me a short plan: what is left open and still matters, what the notes that changed last call "

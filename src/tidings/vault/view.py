@@ -63,6 +63,32 @@ class VaultView:
         """The same, as if the index were complete."""
         return replace(self, status=IndexStatus("watching"))
 
+    def periodic_note(self, day: date, period: str = "daily") -> FileRow | None:
+        """Returns the daily note of a date, or that of its week and so on, if the index knows one."""
+        return next(filter(None, map(self.queries.file, self.periodic_places(day, period))), None)
+
+    def periodic_places(self, day: date, period: str = "daily") -> list[str]:
+        """Returns the path of such a note in each vault, existing or not. The first existing one counts."""
+        mounts = self.vault.mounts
+        return [mount.path(periodic_path(ObsidianSettings.read(mount.root), day, period)) for mount in mounts]
+
+    def daily_dates(self, last: date) -> list[date]:
+        """Returns the days that have a note, the newest first, of the thousand days up to the `last`."""
+        found: set[date] = set()
+        days = [last - timedelta(count) for count in range(min(_DAYS, last.toordinal()))]
+        for mount in self.vault.mounts:
+            settings = ObsidianSettings.read(mount.root)
+            by_path = {mount.path(periodic_path(settings, day)): day for day in days}
+            rows = self.queries.connection.execute(_EXISTING, (json.dumps([*by_path]),))
+            found |= {by_path[path] for (path,) in rows}
+        return sorted(found, reverse=True)
+
+    def app_link(self, path: str) -> str:
+        """Returns a link that opens a file in the app."""
+        mount, inner = self.vault.split(path)
+        file = quote(inner.removesuffix(".md"), safe="")
+        return f"obsidian://open?vault={quote(mount.root.name, safe='')}&file={file}"
+
 
 def local_today() -> date:
     """Returns the date where the server runs."""
@@ -75,34 +101,6 @@ def iso_date(text: str) -> date | None:
         if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
             return date.fromisoformat(text)
     return None
-
-
-def periodic_note(view: "VaultView", day: date, period: str = "daily") -> FileRow | None:
-    """Returns the daily note of a date, or that of its week and so on, if the index knows one."""
-    return next(filter(None, map(view.queries.file, periodic_places(view, day, period))), None)
-
-
-def periodic_places(view: VaultView, day: date, period: str = "daily") -> list[str]:
-    """Returns the path of such a note in each vault, existing or not. The first existing one counts."""
-    return [mount.path(periodic_path(ObsidianSettings.read(mount.root), day, period)) for mount in view.vault.mounts]
-
-
-def daily_dates(view: VaultView, last: date) -> list[date]:
-    """Returns the days that have a note, the newest first, of the thousand days up to the `last`."""
-    found: set[date] = set()
-    for mount in view.vault.mounts:
-        settings = ObsidianSettings.read(mount.root)
-        days = [last - timedelta(count) for count in range(min(_DAYS, last.toordinal()))]
-        by_path = {mount.path(periodic_path(settings, day)): day for day in days}
-        rows = view.queries.connection.execute(_EXISTING, (json.dumps([*by_path]),))
-        found |= {by_path[path] for (path,) in rows}
-    return sorted(found, reverse=True)
-
-
-def app_link(view: VaultView, path: str) -> str:
-    """Returns a link that opens a file in the app."""
-    mount, inner = view.vault.split(path)
-    return f"obsidian://open?vault={quote(mount.root.name, safe='')}&file={quote(inner.removesuffix('.md'), safe='')}"
 
 
 def hidden_from_search(vault: Vault) -> Callable[[str], bool] | None:

@@ -18,7 +18,7 @@ from tidings.vault.files.paths import uri
 from tidings.vault.notes.model import key
 from tidings.vault.resources.addresses import CHOICES, FAMILY
 from tidings.vault.resources.render import MARKDOWN, iso, mime_type
-from tidings.vault.view import VaultView, daily_dates, local_today
+from tidings.vault.view import VaultView, local_today
 
 Reference = types.PromptReference | types.ResourceTemplateReference
 
@@ -82,7 +82,7 @@ def complete(
             values = _stored(view, _TAGS)
         case "date" | "since":
             day = today or local_today()
-            days = sorted({day, *daily_dates(view, day + timedelta(_COMING_DAYS))}, reverse=True)
+            days = sorted({day, *view.daily_dates(day + timedelta(_COMING_DAYS))}, reverse=True)
             values = ["today", *map(str, days)]
         case "view":
             path = _clean(((context.arguments if context else None) or {}).get("path", ""))

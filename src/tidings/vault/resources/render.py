@@ -34,7 +34,7 @@ from tidings.vault.resources import base_views
 from tidings.vault.resources.addresses import JSON, MOST_ITEMS, VaultAddress, parse_address
 from tidings.vault.search.query import BadQuery
 from tidings.vault.search.search import search as find
-from tidings.vault.view import IndexStatus, VaultView, hidden_from_search, local_today, periodic_note, periodic_places
+from tidings.vault.view import IndexStatus, VaultView, hidden_from_search, local_today
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -81,9 +81,9 @@ def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
     """Returns the note of an address, by its path or by its day. Raises `ResourceMissing`."""
     if address.kind in PERIODS:
         day = today if address.argument == "today" else date.fromisoformat(address.argument)
-        if found := periodic_note(view, day, address.kind):
+        if found := view.periodic_note(day, address.kind):
             return found
-        places = " or ".join(map(repr, periodic_places(view, day, address.kind)))
+        places = " or ".join(map(repr, view.periodic_places(day, address.kind)))
         raise ResourceMissing(f"There is no {address.kind} note of {day}. It would be {places}.")
     file = find_file(view, address.argument)
     if file.kind != "note":

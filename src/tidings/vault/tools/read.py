@@ -32,7 +32,7 @@ from tidings.vault.resources.render import iso, mime_type
 from tidings.vault.tools import results
 from tidings.vault.tools.lookup import meant
 from tidings.vault.tools.results import ExcerptResult, Info, answer
-from tidings.vault.view import VaultView, app_link, iso_date, local_today, periodic_places
+from tidings.vault.view import VaultView, iso_date, local_today
 
 CHARACTERS_PER_TOKEN: Final = 4  # A rule of thumb for prose; code and other scripts have fewer.
 LARGEST_IMAGE: Final = 3_500_000  # Bytes: most models take no image of more than 5 MB in Base64.
@@ -236,7 +236,7 @@ def _shown(piece: ExcerptResult) -> str:
 
 def periodic_path(view: VaultView, day: date, period: str) -> str | None:
     """Returns the path of the note of a date, or of its week and so on; None if there is none."""
-    return next((path for path in periodic_places(view, day, period) if view.vault.locate(path).is_file()), None)
+    return next((path for path in view.periodic_places(day, period) if view.vault.locate(path).is_file()), None)
 
 
 def periodic(
@@ -245,7 +245,7 @@ def periodic(
     """Returns the note of a date, or of its week and so on. Raises `ResourceMissing` with its place and `cure`."""
     path = periodic_path(view, day, period)
     if path is None:
-        where = " or ".join(map(repr, periodic_places(view, day, period)))
+        where = " or ".join(map(repr, view.periodic_places(day, period)))
         raise ResourceMissing(f"There is no {period} note of {day}. It would be {where}. {cure}".rstrip())
     return read(view, texts, [path], ChosenNotes(), max_tokens, remark=note)
 
@@ -281,7 +281,7 @@ def _file_info(view: VaultView, texts: Texts, path: str) -> Info:
     if file.hash and (text := queries.text(found)) is not None:
         texts.keep(file.hash, text)  # A later conflict can say what has changed.
     facts: Info = {"path": file.path, "kind": file.kind, "version": file.hash, "modified": iso(file.mtime)}
-    facts |= {"size": file.size, "open": app_link(view, file.path), "problem": file.problem}
+    facts |= {"size": file.size, "open": view.app_link(file.path), "problem": file.problem}
     if file.kind == "note":
         tasks, headings, blocks = queries.tasks(file.path), queries.headings(file.path), queries.blocks(file.path)
         still_open = sum(task.status == " " for task in tasks)

@@ -23,7 +23,7 @@ from tidings.vault.notes import edits, sections
 from tidings.vault.notes.sections import EditRefused
 from tidings.vault.tools.lookup import no_such_tag
 from tidings.vault.tools.results import answer
-from tidings.vault.view import VaultView, periodic_places
+from tidings.vault.view import VaultView
 
 _MOST_EDITS: Final = 1_000
 _MOST: Final = 200  # The largest number of changed files that are named.
@@ -146,7 +146,7 @@ def _not_changed(skipped: Sequence[outcomes.Skipped]) -> list[str]:
 
 def periodic_start(view: VaultView, day: date, period: str, now: datetime, append: str) -> tuple[str, str, str]:
     """Returns path and text of a new daily note, or that of a week and so on, with `append`; and a remark about it."""
-    path = periodic_places(view, day, period)[0]
+    path = view.periodic_places(day, period)[0]
     mount = view.vault.mounts[0]
     settings = ObsidianSettings.read(mount.root)
     text = note = ""
