@@ -21,14 +21,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from tidings._kit.text import one_line, quoted, shortened
-from tidings.server.families import (
-    MOST_COMPLETIONS,
-    BadAddress,
-    ResourceFamily,
-    ResourceKind,
-    ResourceMissing,
-    completion,
-)
+from tidings.server.families import BadAddress, ResourceFamily, ResourceKind, ResourceMissing, completion
 from tidings.web.documents.difference import diff, diff_feeds
 from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import LLMPacket
@@ -209,10 +202,10 @@ class WebResources:
                 ids = [each.source_id for each in page.versions] if page else []
                 return completion(each for each in ids if each.startswith(typed))
             case "source_id" | "from" | "since":
-                ids = await store.source_ids(typed, MOST_COMPLETIONS + 1)
+                ids = await store.source_ids(typed)
                 return completion([*ids, *(each.source_id for each in await _matching(store, typed))])
             case "page_id":
-                ids = await store.page_ids(typed, MOST_COMPLETIONS + 1)
+                ids = await store.page_ids(typed)
                 return completion([*ids, *(each.page_id for each in await _matching(store, typed))])
             case "url":
                 return completion(each.address for each in await _matching(store, typed))

@@ -12,8 +12,6 @@ from tidings.web.watch.state import (
     LONGEST_RETRY_AFTER,
     Intervals,
     LookInterval,
-    after_failure,
-    after_look,
     fresh_for,
 )
 from tidings.web.wiring import intervals
@@ -23,13 +21,13 @@ NOW = 1_767_225_600.0  # Thu, 01 Jan 2026 00:00:00 GMT
 
 
 def test_the_first_look_begins_with_the_first_interval() -> None:
-    pace = after_look(None, changed=False, fresh=None, limits=LIMITS)
+    pace = LIMITS.after_look(None, changed=False, fresh=None)
 
     assert (pace.interval, pace.wait) == (100, 100)
 
 
 def test_a_first_look_that_finds_a_change_begins_with_half_of_it() -> None:
-    assert after_look(None, changed=True, fresh=None, limits=LIMITS) == LookInterval(50, 50)
+    assert LIMITS.after_look(None, changed=True, fresh=None) == LookInterval(50, 50)
 
 
 def test_who_wants_to_hear_soon_says_so_by_the_shortest_interval() -> None:
@@ -39,47 +37,47 @@ def test_who_wants_to_hear_soon_says_so_by_the_shortest_interval() -> None:
 
 
 def test_a_change_halves_the_interval_and_none_makes_it_longer() -> None:
-    assert after_look(100, changed=True, fresh=None, limits=LIMITS).wait == 50
-    assert after_look(100, changed=False, fresh=None, limits=LIMITS).wait == 150
+    assert LIMITS.after_look(100, changed=True, fresh=None).wait == 50
+    assert LIMITS.after_look(100, changed=False, fresh=None).wait == 150
 
 
 def test_the_interval_stays_within_its_limits() -> None:
-    assert after_look(11, changed=True, fresh=None, limits=LIMITS).wait == 10
-    assert after_look(990, changed=False, fresh=None, limits=LIMITS).wait == 1000
+    assert LIMITS.after_look(11, changed=True, fresh=None).wait == 10
+    assert LIMITS.after_look(990, changed=False, fresh=None).wait == 1000
 
 
 def test_a_page_that_is_fresh_for_longer_is_left_alone_for_longer_without_changing_its_history() -> None:
-    pace = after_look(100, changed=True, fresh=600, limits=LIMITS)
+    pace = LIMITS.after_look(100, changed=True, fresh=600)
 
     assert (pace.interval, pace.wait) == (50, 600)
-    assert after_look(100, changed=True, fresh=10 * DAY, limits=LIMITS).wait == 1000
-    assert after_look(100, changed=True, fresh=1, limits=LIMITS).wait == 50
+    assert LIMITS.after_look(100, changed=True, fresh=10 * DAY).wait == 1000
+    assert LIMITS.after_look(100, changed=True, fresh=1).wait == 50
 
 
 def test_an_interval_that_somebody_asked_for_is_kept_to_within_the_limits() -> None:
-    assert after_look(100, changed=True, fresh=600, limits=LIMITS, fixed=70).wait == 70
-    assert after_look(100, changed=True, fresh=600, limits=LIMITS, fixed=1).wait == 10
+    assert LIMITS.after_look(100, changed=True, fresh=600, fixed=70).wait == 70
+    assert LIMITS.after_look(100, changed=True, fresh=600, fixed=1).wait == 10
 
 
 def test_each_failure_in_a_row_doubles_the_wait() -> None:
-    waits = [after_failure(n, retry_after=None, limits=LIMITS) for n in (1, 2, 3, 10, 10_000)]
+    waits = [LIMITS.after_failure(n, retry_after=None) for n in (1, 2, 3, 10, 10_000)]
 
     assert waits == [20, 40, 80, 1000, 1000]
-    usual = [after_failure(n, retry_after=None, limits=Intervals()) for n in (1, 2, 10, 10_000)]
+    usual = [Intervals().after_failure(n, retry_after=None) for n in (1, 2, 10, 10_000)]
     assert usual == [120, 240, LONGEST_RETRY, LONGEST_RETRY]
 
 
 def test_an_interval_that_was_set_is_kept_when_looks_fail() -> None:
-    waits = [after_failure(n, retry_after=None, limits=LIMITS, fixed=30) for n in (1, 2, 10_000)]
+    waits = [LIMITS.after_failure(n, retry_after=None, fixed=30) for n in (1, 2, 10_000)]
 
     assert waits == [30, 30, 30]
-    assert after_failure(1, retry_after=500, limits=LIMITS, fixed=30) == 500
+    assert LIMITS.after_failure(1, retry_after=500, fixed=30) == 500
 
 
 def test_a_site_that_says_when_to_come_again_is_obeyed_even_beyond_the_longest_interval() -> None:
-    assert after_failure(1, retry_after=5000, limits=LIMITS) == 5000
-    assert after_failure(1, retry_after=1, limits=LIMITS) == 20
-    assert after_failure(1, retry_after=1e12, limits=LIMITS) == LONGEST_RETRY_AFTER
+    assert LIMITS.after_failure(1, retry_after=5000) == 5000
+    assert LIMITS.after_failure(1, retry_after=1) == 20
+    assert LIMITS.after_failure(1, retry_after=1e12) == LONGEST_RETRY_AFTER
 
 
 @given(st.floats(min_value=0, max_value=1, exclude_max=True), st.floats(min_value=1, max_value=1e6))

@@ -25,16 +25,7 @@ from tidings.web.store.model import (
     StoreError,
     Version,
 )
-from tidings.web.store.transaction import (
-    Owner,
-    Transaction,
-    expired,
-    make_room,
-    object_of,
-    options_text,
-    to_bytes,
-    variant_of,
-)
+from tidings.web.store.transaction import Owner, Transaction, object_of, options_text, to_bytes, variant_of
 
 _FIND: Final = """SELECT page_id, address, url, content_hash, checked_at, etag, last_modified, options,
     EXISTS (SELECT 1 FROM watchers w WHERE w.page_id = p.page_id), untold
@@ -98,7 +89,7 @@ def page_of(at: Transaction, url_or_page_id: str) -> StoredPage | None:
     return StoredPage(*plain, versions=versions, options=options, watched=bool(watched), unannounced=bool(unannounced))
 
 
-def page_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]:
+def page_ids(at: Transaction, prefix: str = "", limit: int = 101) -> list[str]:
     """Returns the page_ids that begin with `prefix`, last seen first."""
     return at.column(
         "SELECT page_id FROM pages WHERE substr(page_id, 1, length(:prefix)) = :prefix ORDER BY seen DESC LIMIT :most",
@@ -183,7 +174,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
     )
     stored = [(source_id, kind, data) for kind, data in parts.items()]
     at.do_each("INSERT INTO parts (source_id, kind, data) VALUES (?, ?, ?)", stored)
-    return PutOutcome(new=not existed, changed=changed, gone=tuple(make_room(at, source_id)))
+    return PutOutcome(new=not existed, changed=changed, gone=tuple(at.make_room(source_id)))
 
 
 def _spared(at: Transaction, entry: StoredVersion, parts: dict[str, bytes]) -> dict[str, bytes]:
@@ -270,7 +261,7 @@ def _version(row: Sequence[Any]) -> Version:
     return Version(*plain, options=object_of(options))
 
 
-def source_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]:
+def source_ids(at: Transaction, prefix: str = "", limit: int = 101) -> list[str]:
     """Returns the source_ids that begin with `prefix`, newest first."""
     return at.column(
         """SELECT source_id FROM entries WHERE substr(source_id, 1, length(:prefix)) = :prefix
@@ -282,7 +273,7 @@ def source_ids(at: Transaction, prefix: str = "", limit: int = 100) -> list[str]
 
 def prune(at: Transaction) -> tuple[str, ...]:
     """Removes what has expired, and returns the source_ids."""
-    gone = expired(at)
+    gone = at.expired()
     at.remove(gone)
     return tuple(gone)
 

@@ -30,7 +30,7 @@ from tidings.web.documents.model import page_id as page_id_of
 from tidings.web.store import pages
 from tidings.web.store import watches as watching
 from tidings.web.store.model import PageFacts, PutOutcome, StoredVersion, StoreError
-from tidings.web.store.transaction import Owner, Transaction, options_text, settle
+from tidings.web.store.transaction import Owner, Transaction, options_text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -208,7 +208,7 @@ class Store:
         """Removes what has expired, and returns the source_ids."""
 
         def work(at: Transaction) -> tuple[str, ...]:
-            settle(at)
+            at.settle()
             watching.forget(at)
             return pages.prune(at)
 

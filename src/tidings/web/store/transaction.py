@@ -94,6 +94,52 @@ class Transaction:
         self.do_each("DELETE FROM parts WHERE source_id = ?", rows)
         self.do_each("DELETE FROM entries WHERE source_id = ?", rows)
 
+    def settle(self) -> None:
+        """Counts again from now what a clock that stepped back has put too far ahead."""
+        for statement in _SETTLE:
+            self.do(statement)
+
+    def expired(self) -> list[str]:
+        """Returns the source_ids of expired entries."""
+        return self.column("SELECT source_id FROM entries WHERE pinned = 0 AND expires_at <= :now ORDER BY no")
+
+    def make_room(self, kept: str) -> list[str]:
+        """Brings the store within its bounds, and returns the source_ids that went; `kept` was just put, and stays.
+
+        What has expired goes first, and versions beyond `VERSIONS`; then entries in the order of arrival; then, if the
+        bytes are still too many, pinned ones, those behind the newest of their page first. Unused pages go last.
+        """
+        gone = self.expired() + self.column(_OLD_VERSIONS, kept, VERSIONS)
+        self.remove(gone)
+        free = self.column("SELECT source_id FROM entries WHERE pinned = 0 AND source_id <> ? ORDER BY no DESC", kept)
+        # The one that was put counts, unless it is pinned.
+        room = self.owner.entries - self.one("SELECT NOT pinned FROM entries WHERE source_id = ?", kept)
+        self.remove(free[room:])
+        gone += free[room:][::-1]
+        gone += self._over_bytes(kept)
+        over: int = self.one("SELECT count(*) FROM pages") - self.owner.pages
+        if over > 0:
+            rows = [(page_id,) for page_id in self.column(_IDLE_PAGES, over)]
+            self.do_each("DELETE FROM pages WHERE page_id = ?", rows)
+        return list(dict.fromkeys(gone))
+
+    def _over_bytes(self, kept: str) -> list[str]:
+        """Removes entries until the bytes fit, and returns the source_ids that went."""
+        over: int = self.one("SELECT sum(size) FROM entries") - self.owner.bytes
+        gone: list[str] = []
+        for source_id, size, pinned in self.do(_FIRST_TO_GO, kept).fetchall() if over > 0 else ():
+            if pinned and not self.owner.warned_of_size:
+                logger.warning(
+                    "watched pages alone need more than the %d bytes that the store may hold", self.owner.bytes
+                )
+                self.owner.warned_of_size = True
+            gone.append(source_id)
+            over -= size
+            if over <= 0:
+                break
+        self.remove(gone)
+        return gone
+
 
 def _clean(value: object) -> object:
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
@@ -125,51 +171,3 @@ def variant_of(options: Mapping[str, Any]) -> str:
     """Returns the variant that options name; '' if they name none."""
     variant = options.get("variant")
     return variant.encode(errors="replace").decode() if isinstance(variant, str) else ""
-
-
-def settle(at: Transaction) -> None:
-    """Counts again from now what a clock that stepped back has put too far ahead."""
-    for statement in _SETTLE:
-        at.do(statement)
-
-
-def expired(at: Transaction) -> list[str]:
-    """Returns the source_ids of expired entries."""
-    return at.column("SELECT source_id FROM entries WHERE pinned = 0 AND expires_at <= :now ORDER BY no")
-
-
-def make_room(at: Transaction, kept: str) -> list[str]:
-    """Brings the store within its bounds, and returns the source_ids that went; `kept` was just put, and stays.
-
-    What has expired goes first, and versions beyond `VERSIONS`; then entries in the order of arrival; then, if the
-    bytes are still too many, pinned ones, those behind the newest of their page first; then pages that nobody watches.
-    """
-    gone = expired(at) + at.column(_OLD_VERSIONS, kept, VERSIONS)
-    at.remove(gone)
-    free = at.column("SELECT source_id FROM entries WHERE pinned = 0 AND source_id <> ? ORDER BY no DESC", kept)
-    # The one that was put counts, unless it is pinned.
-    room = at.owner.entries - at.one("SELECT NOT pinned FROM entries WHERE source_id = ?", kept)
-    at.remove(free[room:])
-    gone += free[room:][::-1]
-    gone += _over_bytes(at, kept)
-    over: int = at.one("SELECT count(*) FROM pages") - at.owner.pages
-    if over > 0:
-        rows = [(page_id,) for page_id in at.column(_IDLE_PAGES, over)]
-        at.do_each("DELETE FROM pages WHERE page_id = ?", rows)
-    return list(dict.fromkeys(gone))
-
-
-def _over_bytes(at: Transaction, kept: str) -> list[str]:
-    """Removes entries until the bytes fit, and returns the source_ids that went."""
-    over: int = at.one("SELECT sum(size) FROM entries") - at.owner.bytes
-    gone: list[str] = []
-    for source_id, size, pinned in at.do(_FIRST_TO_GO, kept).fetchall() if over > 0 else ():
-        if pinned and not at.owner.warned_of_size:
-            logger.warning("watched pages alone need more than the %d bytes that the store may hold", at.owner.bytes)
-            at.owner.warned_of_size = True
-        gone.append(source_id)
-        over -= size
-        if over <= 0:
-            break
-    at.remove(gone)
-    return gone

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from tidings.web.store.model import StoredWatch
-from tidings.web.store.transaction import Transaction, object_of, options_text, settle, variant_of
+from tidings.web.store.transaction import Transaction, object_of, options_text, variant_of
 
 EXPLICIT: Final = ""  # the owner of a watch that outlives every process
 
@@ -31,7 +31,7 @@ _PAGE_AGAIN: Final = """INSERT OR IGNORE INTO pages (page_id, address, url, cont
 
 def beat(at: Transaction) -> None:
     """Notes that this process lives, and forgets processes that are gone. Needed a few times in `alive` seconds."""
-    settle(at)
+    at.settle()
     known = at.one("SELECT 1 FROM owners WHERE owner = :me")
     at.do("INSERT OR REPLACE INTO owners VALUES (:me, :now + :alive, :alive)", alive=at.owner.alive)
     if not known:

@@ -180,6 +180,13 @@ LONGEST_RETRY = 3600.0  # seconds between two looks at a page that fails or is g
 LONGEST_RETRY_AFTER = 7 * DAY  # a site that says "in ten years" means no; a watched page is still looked at once a week
 
 
+class LookInterval(NamedTuple):
+    """The interval that the history of a page gives, and the wait until its next look."""
+
+    interval: float
+    wait: float
+
+
 @dataclass(frozen=True)
 class Intervals:
     """The limits of the wait between two looks, in seconds."""
@@ -192,34 +199,25 @@ class Intervals:
     def within(self, seconds: float) -> float:
         return min(max(seconds, self.least), self.most)
 
+    def after_look(
+        self, interval: float | None, *, changed: bool, fresh: float | None, fixed: float | None = None
+    ) -> LookInterval:
+        """Returns the interval after a look that worked; `fixed`, the caller's, goes before what history and site say.
 
-class LookInterval(NamedTuple):
-    """The interval that the history of a page gives, and the wait until its next look."""
+        `interval` is the one so far, None at the first look; `fresh` the seconds for which the site's answer is fresh.
+        """
+        if fixed is not None:
+            asked = self.within(fixed)
+            return LookInterval(asked, asked)
+        known = self.first if interval is None else interval
+        following = self.within(known * (0.5 if changed else 1.0 if interval is None else 1.5))
+        return LookInterval(following, self.within(max(following, fresh or 0.0)))
 
-    interval: float
-    wait: float
-
-
-def after_look(
-    interval: float | None, *, changed: bool, fresh: float | None, limits: Intervals, fixed: float | None = None
-) -> LookInterval:
-    """Returns the interval after a look that worked; `fixed`, the caller's, goes before what history and site say.
-
-    `interval` is the one so far, None at the first look; `fresh` the seconds for which the site's answer is fresh.
-    """
-    if fixed is not None:
-        asked = limits.within(fixed)
-        return LookInterval(asked, asked)
-    known = limits.first if interval is None else interval
-    following = limits.within(known * (0.5 if changed else 1.0 if interval is None else 1.5))
-    return LookInterval(following, limits.within(max(following, fresh or 0.0)))
-
-
-def after_failure(failures: int, *, retry_after: float | None, limits: Intervals, fixed: float | None = None) -> float:
-    """Returns the wait after `failures` failed looks in a row. The interval stays."""
-    doubled = min(limits.least * 2.0 ** min(max(failures, 1), 30), max(LONGEST_RETRY, limits.least))
-    wait = limits.within(doubled if fixed is None else fixed)
-    return max(wait, min(retry_after or 0.0, LONGEST_RETRY_AFTER))
+    def after_failure(self, failures: int, *, retry_after: float | None, fixed: float | None = None) -> float:
+        """Returns the wait after `failures` failed looks in a row. The interval stays."""
+        doubled = min(self.least * 2.0 ** min(max(failures, 1), 30), max(LONGEST_RETRY, self.least))
+        wait = self.within(doubled if fixed is None else fixed)
+        return max(wait, min(retry_after or 0.0, LONGEST_RETRY_AFTER))
 
 
 def fresh_for(headers: Mapping[str, str], now: float) -> float | None:

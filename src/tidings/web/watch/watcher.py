@@ -32,17 +32,7 @@ from tidings.web.ignore import IgnoreRules
 from tidings.web.library import BecameEmpty, PageUnknown, Refreshed, WebLibrary
 from tidings.web.pages import HttpFailed
 from tidings.web.store.model import StoredPage, StoredWatch, StoreError
-from tidings.web.watch.state import (
-    Intervals,
-    SeenVersion,
-    WatchPlan,
-    WatchState,
-    after_failure,
-    after_look,
-    fresh_for,
-    holds,
-    uris_of,
-)
+from tidings.web.watch.state import Intervals, SeenVersion, WatchPlan, WatchState, fresh_for, holds, uris_of
 
 logger = logging.getLogger(__name__)
 
@@ -249,7 +239,7 @@ class PageWatcher:
         seen = SeenVersion(found.source_id, found.content_hash)
         if found.gone:
             failures = watch.failures + 1
-            wait = after_failure(failures, retry_after=None, limits=self.limits, fixed=plan.every)
+            wait = self.limits.after_failure(failures, retry_after=None, fixed=plan.every)
             # It stays gone at the next 404.
             state = WatchState(state.interval, seen, found.validators, "404", "It does not exist any more.", held)
             return wait, failures, state
@@ -257,7 +247,7 @@ class PageWatcher:
         fresh = fresh_for(found.headers or {}, self._store.clock())
         # Without a request, there is nothing to learn.
         fixed = known if plan.every is None and found.headers is None else plan.every
-        pace = after_look(state.interval, changed=changed, fresh=fresh, limits=self.limits, fixed=fixed)
+        pace = self.limits.after_look(state.interval, changed=changed, fresh=fresh, fixed=fixed)
         return pace.wait, 0, WatchState(pace.interval, seen, found.validators, held=held)
 
     def _failed(
@@ -281,7 +271,7 @@ class PageWatcher:
                 logger.error("%s could not be looked at", watch.url, exc_info=error)
                 problem = f"It could not be looked at ({type(error).__name__})."
         failures = watch.failures + 1
-        wait = after_failure(failures, retry_after=wanted, limits=self.limits, fixed=plan.every)
+        wait = self.limits.after_failure(failures, retry_after=wanted, fixed=plan.every)
         return wait, failures, replace(state, doubt=doubt, problem=problem[:500])
 
     async def _find(self, page_id: str, plan: WatchPlan, state: WatchState) -> Refreshed:
