@@ -106,7 +106,3 @@ class StoredWatch:
 
 class StoreError(Exception):
     """The store failed, and is as it was before. The message names the cause and the cure."""
-
-
-class StoreCursorInvalid(StoreError, ValueError):
-    """A cursor did not come from a listing."""

@@ -19,7 +19,6 @@ from tidings.web.store.model import (
     PageFacts,
     PartKind,
     PutOutcome,
-    StoreCursorInvalid,
     StoredPage,
     StoredVersion,
     StoreError,
@@ -173,7 +172,7 @@ def put(at: Transaction, entry: StoredVersion, facts: PageFacts, prepared: dict[
         packet_size=len(to_bytes(_packet_text(packet))),
     )
     stored = [(source_id, kind, data) for kind, data in parts.items()]
-    at.do_each("INSERT INTO parts (source_id, kind, data) VALUES (?, ?, ?)", stored)
+    at.connection.executemany("INSERT INTO parts (source_id, kind, data) VALUES (?, ?, ?)", stored)
     return PutOutcome(new=not existed, changed=changed, gone=tuple(at.make_room(source_id)))
 
 
@@ -246,10 +245,10 @@ def _packet_text(packet: Mapping[str, Any]) -> str:
 
 
 def listing(at: Transaction, after: str | None = None, limit: int = 50) -> tuple[list[Version], str | None]:
-    """Returns versions, newest first, and the cursor of those that follow. Raises `StoreCursorInvalid`."""
+    """Returns versions, newest first, and the cursor of those that follow. Raises `ValueError`."""
     match = _CURSOR.fullmatch(_BEGIN if after is None else after)
     if match is None:
-        raise StoreCursorInvalid("This is not a cursor of a list of pages. Begin the list without one.")
+        raise ValueError("This is not a cursor of a list of pages. Begin the list without one.")
     found = at.do(_LISTED, int(match[1]), int(match[2]), at.now, limit + 1).fetchall()
     shown = found[:limit]
     following = f"{shown[-1][-2]}.{shown[-1][-1]}" if shown and len(found) > limit else None

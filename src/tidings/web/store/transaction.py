@@ -67,9 +67,6 @@ class Transaction:
         known = {"now": self.now, "me": self.owner.name} | {name: _clean(value) for name, value in named.items()}
         return self.connection.execute(statement, tuple(map(_clean, values)) or known)
 
-    def do_each(self, statement: str, rows: Sequence[Sequence[object] | Mapping[str, object]]) -> None:
-        self.connection.executemany(statement, rows)
-
     def insert(self, table: str, **values: object) -> None:
         """Inserts a row, or replaces the one with the same key."""
         names = ", ".join(values)
@@ -91,8 +88,8 @@ class Transaction:
 
     def remove(self, source_ids: Sequence[str]) -> None:
         rows = [(source_id,) for source_id in source_ids]
-        self.do_each("DELETE FROM parts WHERE source_id = ?", rows)
-        self.do_each("DELETE FROM entries WHERE source_id = ?", rows)
+        self.connection.executemany("DELETE FROM parts WHERE source_id = ?", rows)
+        self.connection.executemany("DELETE FROM entries WHERE source_id = ?", rows)
 
     def settle(self) -> None:
         """Counts again from now what a clock that stepped back has put too far ahead."""
@@ -119,8 +116,7 @@ class Transaction:
         gone += self._over_bytes(kept)
         over: int = self.one("SELECT count(*) FROM pages") - self.owner.pages
         if over > 0:
-            rows = [(page_id,) for page_id in self.column(_IDLE_PAGES, over)]
-            self.do_each("DELETE FROM pages WHERE page_id = ?", rows)
+            self.do(f"DELETE FROM pages WHERE page_id IN ({_IDLE_PAGES})", over)  # noqa: S608 - a constant
         return list(dict.fromkeys(gone))
 
     def _over_bytes(self, kept: str) -> list[str]:

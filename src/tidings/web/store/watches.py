@@ -132,7 +132,7 @@ def due(at: Transaction, limit: int, lease: float) -> list[StoredWatch]:
             ORDER BY next_at, page_id LIMIT :most) ORDER BY next_at, page_id""",
         most=limit,
     ).fetchall()
-    at.do_each(
+    at.connection.executemany(
         """UPDATE watches SET leased_by = :owner, lease_until = :until, lease = :lease, next_at = :until, wait = :lease
            WHERE page_id = :page_id""",
         [{"owner": at.owner.name, "until": at.now + lease, "lease": lease, "page_id": row[0]} for row in found],
