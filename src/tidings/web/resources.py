@@ -11,7 +11,6 @@ of the other: a page stands for its newest version, a version for its page.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -20,7 +19,7 @@ from anyio import to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
-from tidings._kit.text import one_line, quoted, shortened
+from tidings._kit.text import iso, one_line, quoted, shortened
 from tidings.server.families import BadAddress, ResourceFamily, ResourceKind, ResourceMissing, completion
 from tidings.web.documents.difference import diff, diff_feeds
 from tidings.web.documents.invisible import disarm
@@ -253,7 +252,7 @@ async def read(store: Store, uri: str) -> ReadResourceContents:
         ],
         "diff": address("diff", page.page_id),
     }
-    about = {_ABOUT: {"checked_at": timestamp(page.checked_at), "watched": page.watched}}
+    about = {_ABOUT: {"checked_at": iso(page.checked_at), "watched": page.watched}}
     return ReadResourceContents(json.dumps(content, ensure_ascii=False, indent=1), "application/json", meta=about)
 
 
@@ -278,11 +277,6 @@ def shown_title(title: str | None, url: str) -> str:
 
 def _plain(text: str | None) -> str:
     return shortened(one_line(disarm(text or "")), _LONGEST_TITLE + 1)
-
-
-def timestamp(seconds: float) -> str:
-    """Returns a time as JSON has it."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 async def meant(store: Store, named: str) -> tuple[StoredPage | None, StoredVersion | None]:

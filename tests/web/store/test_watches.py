@@ -66,7 +66,7 @@ async def test_to_watch_again_keeps_the_schedule_and_may_bring_it_forward() -> N
     async with opened(clock=Clock()) as store:
         await put(store, A, "text")
         await store.begin_watch(ID, explicit=True, options={"a": 1}, next_at=BEGIN + 60)
-        later = await store.begin_watch(ID, explicit=True, next_at=BEGIN + 90)
+        later = await store.begin_watch(ID, explicit=True, options={"a": 1}, next_at=BEGIN + 90)
         assert later
         assert (later.next_at, later.options) == (BEGIN + 60, {"a": 1})
         earlier = await store.begin_watch(ID, explicit=True, options={}, next_at=BEGIN + 30)

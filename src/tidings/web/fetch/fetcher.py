@@ -370,7 +370,8 @@ class Fetcher:
                 try:
                     robots = await self._robots_of(url, call)
                 except FetchError as error:
-                    raise error.about(str(url)) from error
+                    about = str(error).replace(error.url, str(url))
+                    raise type(error)(about, url=str(url), retryable=error.retryable) from error
                 await robots.check(url, call.common["user-agent"])
             response = await self._hop(url, call.headers(own=own), call, body)
             location = response.headers.get("location") if response.status in _REDIRECTS else _refreshed(response, call)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Self
+from typing import ClassVar
 
 SECRET_NAME = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for a secret of the operator in a header or a body
 
@@ -72,10 +72,6 @@ class FetchError(Exception):
         super().__init__(message)
         self.url = url
         self.retryable = retryable
-
-    def about(self, url: str) -> Self:
-        """Returns the same error for another URL."""
-        return type(self)(str(self).replace(self.url, url), url=url, retryable=self.retryable)
 
 
 class BadUrl(FetchError, kind="bad-url"):

@@ -270,13 +270,6 @@ def source_ids(at: Transaction, prefix: str = "", limit: int = 101) -> list[str]
     )
 
 
-def prune(at: Transaction) -> tuple[str, ...]:
-    """Removes what has expired, and returns the source_ids."""
-    gone = at.expired()
-    at.remove(gone)
-    return tuple(gone)
-
-
 def next_expiry(at: Transaction) -> float | None:
     """Returns when there will be something to prune, as far as is known now."""
     return at.one("SELECT min(expires_at) FROM entries WHERE pinned = 0")

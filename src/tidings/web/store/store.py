@@ -210,7 +210,8 @@ class Store:
         def work(at: Transaction) -> tuple[str, ...]:
             at.settle()
             watching.forget(at)
-            return pages.prune(at)
+            at.remove(expired := at.expired())
+            return tuple(expired)
 
         gone = await self.write(work)
         if gone:

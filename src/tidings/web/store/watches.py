@@ -64,18 +64,15 @@ def begin(
 ) -> StoredWatch | None:
     """Watches a page until this process ends or, if `explicit`, until `end`.
 
-    Without `options` it is watched as before, and without `next_at` it is due as before, or now if nobody watched it.
-    Returns None if the page is not known, or cannot be fetched.
+    Without `next_at` it is due as before, or now if nobody watched it. Returns None if the page is not known, or cannot
+    be fetched.
     """
     page = at.do(_PAGE, page_id).fetchone()
     if page is None:
         return None
     beat(at)
     owner = EXPLICIT if explicit else at.owner.name
-    if options is None:
-        text: str = at.one("SELECT options FROM watchers WHERE page_id = ? AND owner = ?", page_id, owner) or "{}"
-    else:
-        text = options_text(options)
+    text = options_text(options or {})
     _watch(at, page_id, owner, text, at.now if next_at is None else next_at)
     if next_at is not None:
         hasten(at, page_id, next_at)

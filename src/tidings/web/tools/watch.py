@@ -12,10 +12,11 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, BeforeValidator, Field
 from typing_extensions import TypedDict
 
+from tidings._kit.text import iso
 from tidings.web.documents.invisible import disarm
 from tidings.web.ignore import USUAL, BadRule, IgnoreRules
 from tidings.web.page_options import STRICT, FetchOptions, kept_openly
-from tidings.web.resources import SCHEME, address, is_id, known_page, meant, timestamp
+from tidings.web.resources import SCHEME, address, is_id, known_page, meant
 from tidings.web.store.model import StoredPage, StoredVersion, StoredWatch
 from tidings.web.tools.results import BadArgument, Steps, answer, as_list
 from tidings.web.watch.state import BadCondition, check_condition
@@ -181,7 +182,7 @@ def _watched(watch: StoredWatch) -> WatchedPage:
         url=watch.address,
         page_uri=address("page", watch.page_id),
         diff_uri=address("diff", watch.page_id),
-        next_look=timestamp(watch.next_at),
+        next_look=iso(watch.next_at),
     )
     if watch.failures:
         watched["failures"] = watch.failures

@@ -136,13 +136,21 @@ class BadCondition(ValueError):
     """A condition is not understood. The message says what is."""
 
 
+def _parsed(when: str) -> tuple[str, str, str] | None:
+    """Returns the name of a fact, the comparison and the value; None if the condition is not understood."""
+    if said := _SAID.fullmatch(when.strip()):
+        how, what = said[1].lower(), said[2].strip()
+        return ("", how, what) if what or how in ("appears", "disappears") else None
+    compared = _COMPARED.fullmatch(when.strip())
+    if compared is None:
+        return None
+    name, how, what = (compared[1] or "").strip().lower(), compared[2].lower(), compared[3].strip()
+    return (name, how, what) if how == "is" or _NUMBER.fullmatch(what) else None
+
+
 def check_condition(when: str) -> None:
     """Raises `BadCondition` if a condition is not understood."""
-    said, compared = _SAID.fullmatch(when.strip()), _COMPARED.fullmatch(when.strip())
-    understood = bool(said and (said[2] or said[1].lower() in ("appears", "disappears")))
-    if compared and not said:
-        understood = compared[2].lower() == "is" or bool(_NUMBER.fullmatch(compared[3].strip()))
-    if len(when) > 300 or not understood:
+    if len(when) > 300 or _parsed(when) is None:
         raise BadCondition(
             f"{when[:80]!r} is not understood as a condition. Write for example 'price below 50', 'contains TEXT', "
             "'lacks TEXT', 'appears' or 'disappears'"
@@ -151,19 +159,15 @@ def check_condition(when: str) -> None:
 
 def holds(when: str, packet: LLMPacket) -> bool:
     """Returns whether a condition holds for a version of a page."""
+    name, how, what = _parsed(when) or ("", "", "")
     there = packet["status"] < 400
     content = packet["content"] if there else ""
-    if said := _SAID.fullmatch(when.strip()):
-        how, what = said[1].lower(), said[2].strip().strip("\"'").casefold()
-        found = what in f"{packet['metadata'].get('title', '')}\n{content}".casefold() if there else False
-        found = found if what else bool(content.strip())
-        return found if how in ("contains", "appears") else not found
-    compared = _COMPARED.fullmatch(when.strip())
-    if compared is None or not there:
-        return False
-    name, how, what = (compared[1] or "").strip().lower(), compared[2].lower(), compared[3].strip()
+    if how in ("contains", "lacks", "appears", "disappears"):
+        title = packet["metadata"].get("title", "")
+        found = what.strip("\"'").casefold() in f"{title}\n{content}".casefold() if what else bool(content.strip())
+        return (there and found) is (how in ("contains", "appears"))
     value = packet.get("facts", {}).get(name) if name and name not in ("number", "value") else content
-    if value is None:
+    if not there or not how or value is None:
         return False
     if how == "is":
         return value.strip().casefold() == what.strip("\"'").casefold()
