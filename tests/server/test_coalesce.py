@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.server.doubles import Clock
 from tidings.changes import Change, Cursor, PromptsListChanged, ResourceUpdated, ToolsListChanged
-from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
+from tidings.server.hub import Coalescer
 
 pytestmark = pytest.mark.anyio
 

@@ -20,8 +20,8 @@ from tidings.client.http_health import StreamSilence
 from tidings.client.legacy import LegacyFeed
 from tidings.client.subscriptions import Subscriptions
 from tidings.client.watching import Refresher
-from tidings.server.coalesce import Coalescer
 from tidings.server.core import Core
+from tidings.server.hub import Coalescer
 from tidings.server.modern import ModernEra
 from tidings.server.policy import SubscriptionPolicy
 from tidings.server.sessions import SharedSessions

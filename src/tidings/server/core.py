@@ -19,11 +19,10 @@ from tidings.bus.memory import MemoryRecords
 from tidings.changes import FEATURE_OF, TIMES_KEY, Change, Cursor, ResourceUpdated
 from tidings.server.borrowed_stream import BorrowedStream
 from tidings.server.budget import Budget, Place
-from tidings.server.coalesce import Coalescer
 from tidings.server.config import Coalesce, CoalesceSetting
 from tidings.server.hooks import TOLD, Hooks
 from tidings.server.http_exchange import EXCHANGE_KEY, HttpExchange, Scope, error_data, stopping
-from tidings.server.hub import Hub
+from tidings.server.hub import Coalescer, Hub
 from tidings.server.notify import EVERYTHING, NOTICE, Times, add_waiting
 from tidings.server.policy import RequestContext, SubscriptionPolicy
 from tidings.server.seals import Seals

@@ -87,11 +87,7 @@ class StopSignals:
         self._links: list[_Link] = []
 
     def install(self, *, only_if_handled: bool) -> None:
-        """Handles the signals from now on. Only the main thread can; elsewhere this does nothing.
-
-        With `only_if_handled`, signals that nobody handles stay so: they end the process at once, because nothing would
-        keep it alive until its streams have ended.
-        """
+        """Handles the signals from now on, if this is the main thread. `only_if_handled`: those that others handle."""
         if threading.current_thread() is not threading.main_thread():
             return
         self._loop = asyncio.get_running_loop()

@@ -238,11 +238,7 @@ class Subscriber(ABC):
                 self.cut(f"writing failed: {error!r}")
 
     def deliver_everything(self, place: Cursor, cursor: str | None) -> None:
-        """Notifies this subscriber that everything it asked for may have changed.
-
-        It is not known which resources a prefix matches now. So a prefix is notified as itself (`feed://*`), beside the
-        change of the resource list if the subscriber asked for that.
-        """
+        """Notifies that everything may have changed; a prefix as itself: it is not known what it matches."""
         changes: list[Change] = [FEATURES[feature] for feature in self.features]
         changes += [ResourceUpdated(subscription) for subscription in self.subscriptions]
         for left, change in zip(range(len(changes) - 1, -1, -1), changes, strict=True):

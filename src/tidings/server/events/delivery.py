@@ -8,11 +8,12 @@ the same event fails again after that, the event is. A parked event is among the
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakValueDictionary
 
+import anyio
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -269,9 +270,8 @@ class Delivery:
         self._news.set()  # Whatever was heard meanwhile was not read yet.
 
     async def _wait(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0.0)):
-                await self._news.wait()
+        with anyio.move_on_after(max(seconds, 0.0)):
+            await self._news.wait()
 
 
 @asynccontextmanager

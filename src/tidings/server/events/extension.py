@@ -3,9 +3,10 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
@@ -183,9 +184,8 @@ class EventsExtension:
                 beat = loop.time() + _HEARTBEAT_SECONDS
                 await sending(event_wire.HEARTBEAT, {"cursor": self._catalogue.cursor_text(kind, reader.cursor)})
             if not more:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout_at(min(beat, retry or beat)):
-                        await listener.news.wait()
+                with anyio.move_on_after(min(beat, retry or beat) - loop.time()):
+                    await listener.news.wait()
 
 
 def _oldest(params: messages.StreamParams) -> float:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -165,11 +165,6 @@ class Event:
     about: str = ""  # The URI for which permission is asked, beside that for the type.
 
 
-@runtime_checkable
-class _Matches(Protocol):
-    def matches(self, payload: Any, /) -> bool: ...
-
-
 class NoArguments(BaseModel):
     """The arguments of a type that has none."""
 
@@ -243,8 +238,8 @@ class EventType:
 
     def matcher(self, arguments: BaseModel) -> Callable[[Event], bool]:
         """Returns the function that decides whether a subscriber wants an event: see `Live.event`."""
-        if isinstance(arguments, _Matches):
-            decide, model = arguments.matches, self.payload
+        decide, model = getattr(arguments, "matches", None), self.payload
+        if callable(decide):
             return lambda event: bool(decide(model.model_validate(event.data)))
         wanted = arguments.model_dump(mode="json", by_alias=True, exclude_none=True).items()
         if not wanted:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 
 from tidings._kit import event_wire
@@ -248,9 +249,8 @@ class _Part:
         pause = 0.0
         try:
             while True:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await self.news.wait()
+                with anyio.move_on_after(pause):
+                    await self.news.wait()
                 self.news.clear()
                 try:
                     pause = await self._look()

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
 
+import anyio
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
@@ -312,9 +313,8 @@ class _TaskFeed:
 
     async def _work(self) -> None:
         while self._left:
-            with suppress(TimeoutError):  # Nobody says that the process of a task has died.
-                async with asyncio.timeout(LOOK_SECONDS):
-                    await self._news.wait()
+            with anyio.move_on_after(LOOK_SECONDS):  # Nobody says that the process of a task has died.
+                await self._news.wait()
             self._news.clear()
             due, self._due = self._due or set(self._left), set[str]()
             for key in due.intersection(self._left):

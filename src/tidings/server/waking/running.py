@@ -272,9 +272,8 @@ class TaskRun:
 
     async def first_round(self, seconds: float) -> Json | None:
         """Returns the result that requires input, if the tool returns one before it begins its work."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._started.wait()
+        with anyio.move_on_after(seconds):
+            await self._started.wait()
         return self._asked_first
 
     def created(self) -> None:
@@ -405,9 +404,8 @@ class TaskRun:
                 for waiting in self._answers.values():
                     if not waiting.done():
                         waiting.set_exception(MCPError(types.INTERNAL_ERROR, f"This cannot be asked. {error}"))
-            with suppress(TimeoutError):  # Progress may be reported a thousand times a second.
-                async with asyncio.timeout(self._tasks.waking.poll):
-                    await self._asks.wait()
+            with anyio.move_on_after(self._tasks.waking.poll):  # Progress may be reported a thousand times a second.
+                await self._asks.wait()
 
     def _with_news(self, record: TaskRecord) -> TaskRecord:
         if self._message is not None and self._message != record.message:

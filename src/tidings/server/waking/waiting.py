@@ -412,10 +412,7 @@ class Waits:
         return tool.changed_result(entries, changed[MOST_TEXTS:], await self._texts.mark(cursor, now_known, holder))
 
     async def wrote(self, ctx: RequestContext, caller: ToolCaller) -> None:
-        """Notes what a tool call has changed, if its caller has waited for it: that does not wake the caller.
-
-        A caller that was woken, changes something, and then waits from where it was woken is not woken by that either.
-        """
+        """Notes what a tool call has changed, if its caller has waited for it: that does not wake the caller."""
         awaited = self._awaited.get(caller.key)
         uris = [] if awaited is None else [uri for uri in caller.changed if awaited.wants(ResourceUpdated(uri))]
         for uri, text in (await self._reader.read(ctx, uris)).items():
