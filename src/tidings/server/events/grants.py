@@ -32,7 +32,7 @@ class Grant:
 
     id: str
     life: str  # Another one each time that a subscription with this id is made anew.
-    owner: str  # The identity of the principal: see `principals.holder_of`.
+    owner: str  # The identity of the principal: see `policy.holder_of`.
     user: Json | None  # The token of the request without its text: permission is asked for with it.
     name: str
     arguments: Json

@@ -289,7 +289,7 @@ class Waits:
     async def _first(
         self, ctx: RequestContext, place: Cursor, wanted: _Wanted, known: dict[str, str]
     ) -> tuple[Wait, dict[str, str], str]:
-        """Returns a new wait, the texts that its reader knows (those given, and those of now), and `_absent`."""
+        """Returns a new wait, the texts that its reader knows (given, or of now), and which resources are absent."""
         plain = [uri for uri in wanted.uris if not uri.endswith("*")]
         texts = await self._reader.read(ctx, [uri for uri in plain if uri not in known])
         read_at = self._core.bus.head
