@@ -317,13 +317,15 @@ class SharedSessions:
         except ValueError as error:  # The record is too large.
             text = "The subscriptions of this session take more space than its bus keeps. Subscribe to a prefix."
             raise LimitReached(text, data={"limit": "subscriptions"}) from error
-        if record.stream not in ("", self._replica):
-            await self._notify(session.id)
+        await self._tell_writer(record, session.id)
 
     async def unsubscribed(self, session: SharedSession, subscription: str) -> None:
         record = await self._edit(session, lambda record: record.subscriptions.pop(subscription, None))
-        if record.stream not in ("", self._replica):  # The one that writes to it hears of the change.
-            await self._notify(session.id)
+        await self._tell_writer(record, session.id)
+
+    async def _tell_writer(self, record: SessionRecord, session_id: str) -> None:
+        if record.stream not in ("", self._replica):
+            await self._notify(session_id)
 
     async def opening_stream(self, session: SharedSession) -> None:
         """Prepares this replica to write to the event stream that the client opens."""
