@@ -79,9 +79,9 @@ class QuickLooks:
     def wrap(self, app: ASGIApp) -> ASGIApp:
 
         async def wrapped(scope: Scope, receive: Receive, send: Send) -> None:
+            is_look = scope["type"] == "http" and _METHOD in scope["headers"] and LOOK_KEY not in scope
             # Everything that identifies the sender is in the request: nothing outside has found it out.
-            is_plain = not {LOOK_KEY, "user"} & scope.keys() and "tls" not in (scope.get("extensions") or ())
-            if scope["type"] == "http" and _METHOD in scope["headers"] and is_plain:
+            if is_look and "user" not in scope and "tls" not in (scope.get("extensions") or ()):
                 await self._look(app, scope, receive, send)
             else:
                 await app(scope, receive, send)
