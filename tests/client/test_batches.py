@@ -20,7 +20,7 @@ from tests.bus.processes import python
 from tests.client.cutting import Cut, cable
 from tests.client.library import ERAS, SECONDS, Library, connected, eventually, on_the_web
 from tidings.client import Backoff, ChangeBatch, ClientConfig, LiveClient, Poll, connect
-from tidings.client import batches as batches_module
+from tidings.client import watching as batches_module
 from tidings.errors import Disconnected, InvalidUri, NoConnection, NotConnected, ResourceNotFound
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tidings._kit.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from tidings.client.batches import ChangeBatch, ResourceChange
     from tidings.client.cache import Cache, CacheInfo, PromptGet, ResourceRead, TemplateRead, ToolCall
     from tidings.client.calls import StartedCall
     from tidings.client.config import Backoff, CacheLimits, ClientConfig, ListChanged, Poll, Signal, State, Timeouts
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from tidings.client.server_events import EventsTruncated, ServerEvent
     from tidings.client.tasks import RemoteTask
     from tidings.client.transports.tap import Exchange, Message, Tap
+    from tidings.client.watching import ChangeBatch, ResourceChange
     from tidings.client.wiring import connect
 
 # fmt: off
@@ -36,7 +36,6 @@ __all__ = [
 # fmt: on
 
 _NAMES = {
-    "batches": ("ChangeBatch", "ResourceChange"),
     "cache": ("Cache", "CacheInfo", "PromptGet", "ResourceRead", "TemplateRead", "ToolCall"),
     "calls": ("StartedCall",),
     "config": ("Backoff", "CacheLimits", "ClientConfig", "ListChanged", "Poll", "Signal", "State", "Timeouts"),
@@ -48,6 +47,7 @@ _NAMES = {
     "server_events": ("EventsTruncated", "ServerEvent"),
     "tasks": ("RemoteTask",),
     "transports.tap": ("Exchange", "Message", "Tap"),
+    "watching": ("ChangeBatch", "ResourceChange"),
     "wiring": ("connect",),
 }
 _HOMES = {name: f"tidings.client.{file}" for file, names in _NAMES.items() for name in names}

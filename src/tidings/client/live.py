@@ -11,7 +11,6 @@ import anyio
 import mcp_types as types
 
 from tidings._kit.backoff import is_number
-from tidings.client.batches import ChangeBatch, change_loop
 from tidings.client.cache import Cache, PromptGet, ResourceRead, TemplateRead, ToolCall
 from tidings.client.calls import StartedCall
 from tidings.client.config import State
@@ -24,7 +23,7 @@ from tidings.client.requests import OnProgress
 from tidings.client.server_events import EventsTruncated, ServerEvent
 from tidings.client.targets import CommandTarget, HttpTarget, ServerTarget
 from tidings.client.tasks import RemoteTask
-from tidings.client.watching import check_watched
+from tidings.client.watching import ChangeBatch, change_loop, check_watched
 from tidings.errors import NotSupported, RequestTimedOut, TidingsError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ is shown stays in a log forever.
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from urllib.parse import quote, unquote
 
@@ -33,7 +33,13 @@ def looks_secret(name: str) -> bool:
 
 def masked(text: str, secrets: Iterable[str]) -> str:
     """Returns `text` with every occurrence of `secrets` masked."""
-    while found := sorted({place for secret in secrets if secret for place in _places(text, secret)}):
+    secrets = [secret for secret in secrets if secret]
+    while found := sorted(
+        (place.start(), place.start() + len(secret))
+        for secret in secrets
+        if secret in text
+        for place in re.finditer(f"(?={re.escape(secret)})", text)
+    ):
         pieces: list[str] = []
         shown_to = 0
         end = -1
@@ -44,13 +50,6 @@ def masked(text: str, secrets: Iterable[str]) -> str:
         # Repeated until there is none: the rest may form one together with the mask.
         text = "".join(pieces) + text[shown_to:]
     return text
-
-
-def _places(text: str, secret: str) -> Iterator[tuple[int, int]]:
-    start = text.find(secret)
-    while start >= 0:
-        yield start, start + len(secret)
-        start = text.find(secret, start + 1)
 
 
 def forms(values: Iterable[str]) -> frozenset[str]:

@@ -48,13 +48,14 @@ class Mirror(Generic[ItemT]):
 
     lists: "Lists"
     name: Literal["tools", "resources", "templates", "prompts"]
-    method: str
-    key: str
     kind: type[ItemT]
     event: Callable[[Any, TidingsError | None], events.Event]
     forget: Callable[[str], None] = lambda _: None  # Drops the content of an item that is gone.
 
     def __post_init__(self) -> None:
+        is_templates = self.name == "templates"
+        self.method = "resources/templates/list" if is_templates else f"{self.name}/list"
+        self._key = "resourceTemplates" if is_templates else self.name
         self._answered = 0  # The number of the last `want` that a load followed.
         self._outcome: TidingsError | None = None
         self.items: tuple[ItemT, ...] = ()
@@ -105,8 +106,10 @@ class Mirror(Generic[ItemT]):
         params: dict[str, Any] = {}
         for _ in range(self.lists.config.max_pages):
             page = await self.lists.fetch(self.method, params)
-            if not isinstance(told := page.get(self.key), list):
-                text = f"The server's answer to {self.method} has no list of {self.key}. This is a fault of the server."
+            if not isinstance(told := page.get(self._key), list):
+                text = (
+                    f"The server's answer to {self.method} has no list of {self._key}. This is a fault of the server."
+                )
                 raise MalformedMessage(text, method=self.method)
             for item in cast("list[Any]", told)[: self.lists.config.max_items - len(items)]:
                 try:
@@ -157,21 +160,13 @@ class Lists:
         self._capabilities = ServerCapabilities()
         self.loads = Refresher(self._load, failed=lambda _name, _error: None, wakeup=self.wakeup, retries=_RETRIES)
         mirror: Any = partial(Mirror, self)
-        self.tools: Mirror[Tool] = mirror("tools", "tools/list", "tools", Tool, events.ToolsChanged)
-        self.resources: Mirror[Resource] = mirror(
-            "resources", "resources/list", "resources", Resource, events.ResourcesChanged, self.unlisted
-        )
+        forget = self.cache.clear_resource_template
+        self.tools: Mirror[Tool] = mirror("tools", Tool, events.ToolsChanged)
+        self.resources: Mirror[Resource] = mirror("resources", Resource, events.ResourcesChanged, self.unlisted)
         self.templates: Mirror[ResourceTemplate] = mirror(
-            "templates",
-            "resources/templates/list",
-            "resourceTemplates",
-            ResourceTemplate,
-            events.ResourceTemplatesChanged,
-            self.cache.clear_resource_template,
+            "templates", ResourceTemplate, events.ResourceTemplatesChanged, forget
         )
-        self.prompts: Mirror[Prompt] = mirror(
-            "prompts", "prompts/list", "prompts", Prompt, events.PromptsChanged, self.cache.clear_prompt
-        )
+        self.prompts: Mirror[Prompt] = mirror("prompts", Prompt, events.PromptsChanged, self.cache.clear_prompt)
         self._by_change: dict[Change, tuple[Mirror[Any], ...]] = {
             ToolsListChanged(): (self.tools,),
             ResourcesListChanged(): (self.resources, self.templates),

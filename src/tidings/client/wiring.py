@@ -25,7 +25,6 @@ from tidings._kit.tasks import Wakeup
 from tidings._kit.telemetry import NO_TRACE, measure, trace_of, within
 from tidings.changes import CURSOR_KEY, TIMES_KEY, Change
 from tidings.client import events
-from tidings.client.batches import HANDED_KEPT, HandedOut
 from tidings.client.cache import ContentCache, ContentKind, Invocation
 from tidings.client.calls import Calls
 from tidings.client.config import ClientConfig, State
@@ -45,7 +44,7 @@ from tidings.client.targets import HttpTarget, parse_target
 from tidings.client.tasks import TASKS_KEPT, Tasks
 from tidings.client.transports.http import MAY_BE_SSE, current_call
 from tidings.client.transports.tap import Tap, TapReporter
-from tidings.client.watching import Refresher
+from tidings.client.watching import HANDED_KEPT, HandedOut, Refresher
 from tidings.errors import ConnectionLost, Disconnected, NotSupported, ResourceNotFound, TidingsError
 
 if TYPE_CHECKING:
