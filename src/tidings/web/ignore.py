@@ -19,7 +19,7 @@ from tidings._kit import patterns
 from tidings._kit.patterns import BadPattern, users_pattern
 from tidings._kit.text import expanded, quoted
 from tidings.web.documents.model import LLMPacket, version_hash
-from tidings.web.extract.html.selectors import BadSelector, check_selector
+from tidings.web.extract.html.selectors import BadSelector, paths
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
 
@@ -57,7 +57,7 @@ class IgnoreRules:
             raise BadRule(f"at most {MOST_RULES} ignore rules are allowed. Join some of them with a comma or |")
         for selector in self.selectors:
             try:
-                check_selector(selector)
+                paths(selector)
             except BadSelector as error:
                 raise BadRule(str(error)) from error
         for pattern in self.patterns:

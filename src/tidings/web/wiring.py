@@ -60,9 +60,9 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
             if find_spec("playwright") is None:
                 how = f"install it with `{install_command('render')}`, or leave out --render"
                 raise NoRenderer(f"Pages cannot be rendered without Playwright: {how}.", url="")
-            from tidings.web.browser.render import Renderer  # noqa: PLC0415 - its package is only for rendering
+            from tidings.web.browser.render import Browser, Renderer  # noqa: PLC0415 - its package is only for rendering
 
-            renderer = await enter(Renderer(fetcher))
+            renderer = Renderer(fetcher, await enter(Browser()))
         library = await enter(WebLibrary(fetcher, workers, store, renderer=renderer, on_change=on_change))
         watcher = await enter(PageWatcher(library, limits=intervals(settings), most=settings.max_watches))
         tasks = await enter(anyio.create_task_group())

@@ -56,12 +56,8 @@ async def chromium() -> AsyncGenerator[Browser]:
 async def rendering(
     chromium: Browser, pages: dict[str, Any], budget: RenderBudget = USUAL, limits: Settings = ROOMY, **options: Any
 ) -> AsyncGenerator[tuple[Site, Renderer]]:
-    async with (
-        site(pages) as here,
-        fetcher(limits, **{"allow_private": HERE, **options}) as fetching,
-        Renderer(fetching, budget=budget, browser=chromium) as renderer,
-    ):
-        yield here, renderer
+    async with site(pages) as here, fetcher(limits, **{"allow_private": HERE, **options}) as fetching:
+        yield here, Renderer(fetching, chromium, budget)
 
 
 def kinds(rendered: RenderedPage) -> list[str]:
@@ -121,14 +117,16 @@ async def test_a_page_that_goes_elsewhere_is_followed(chromium: Browser) -> None
 
 
 async def test_an_error_of_the_site_is_told_as_one() -> None:
-    async with site({"/": text("gone", 404)}) as here, fetcher() as fetching, Renderer(fetching) as renderer:
+    async with site({"/": text("gone", 404)}) as here, fetcher() as fetching, Browser() as own:
+        renderer = Renderer(fetching, own)
         with pytest.raises(HttpFailed, match="404"):
             await renderer.render(here.url("/"), RenderOptions())
 
 
 async def test_what_is_not_html_is_not_rendered() -> None:
     pages = {"/": text("%PDF-1.7", Content_Type="application/pdf")}
-    async with site(pages) as here, fetcher() as fetching, Renderer(fetching) as renderer:
+    async with site(pages) as here, fetcher() as fetching, Browser() as own:
+        renderer = Renderer(fetching, own)
         with pytest.raises(NotRendered, match=r"application/pdf.*mode 'http'"):
             await renderer.render(here.url("/"), RenderOptions())
 
@@ -266,7 +264,8 @@ async def test_a_page_that_is_led_to_a_private_address_stays_where_it_is(chromiu
 
 
 async def test_a_private_page_is_refused_before_any_browser_starts() -> None:
-    async with site() as here, fetcher(allow_private=()) as fetching, Renderer(fetching) as renderer:
+    async with site() as here, fetcher(allow_private=()) as fetching, Browser() as own:
+        renderer = Renderer(fetching, own)
         with pytest.raises(Blocked):
             await renderer.render(here.url("/"), RenderOptions())
     assert here.connections == 0
@@ -475,7 +474,8 @@ async def test_a_browser_that_dies_is_started_again() -> None:
 
     killed: list[int] = []
     pages = {"/": page("<script src=/deadly></script>"), "/deadly": deadly}
-    async with site(pages) as here, fetcher() as fetching, Renderer(fetching) as renderer:
+    async with site(pages) as here, fetcher() as fetching, Browser() as own:
+        renderer = Renderer(fetching, own)
         rendered = await renderer.render(here.url("/"), RenderOptions())
         again = await renderer.render(here.url("/"), RenderOptions())
     assert killed
@@ -507,7 +507,8 @@ async def test_nothing_is_left_of_a_rendering_that_is_cancelled(chromium: Browse
 @in_browser
 async def test_closing_ends_every_process() -> None:
     before = processes()
-    async with site({"/": page("")}) as here, fetcher() as fetching, Renderer(fetching) as renderer:
+    async with site({"/": page("")}) as here, fetcher() as fetching, Browser() as own:
+        renderer = Renderer(fetching, own)
         await renderer.render(here.url("/"), RenderOptions())
         started = processes() - before
     assert started
@@ -551,14 +552,16 @@ class Broken(Browser):
 
 async def test_a_page_that_breaks_every_browser_is_given_as_it_came() -> None:
     pages = {"/": page("")}
-    async with site(pages) as here, fetcher() as fetching, Renderer(fetching, browser=Broken()) as renderer:
+    async with site(pages) as here, fetcher() as fetching:
+        renderer = Renderer(fetching, Broken())
         rendered = await renderer.render(here.url("/"), RenderOptions())
     assert b"still here" in rendered.html
     assert "crashed" in rendered.warnings[0].message
 
 
 async def test_who_has_no_turn_in_time_is_told_to_come_again() -> None:
-    async with site({"/": page("")}) as here, fetcher() as fetching, Renderer(fetching, browser=Broken()) as renderer:
+    async with site({"/": page("")}) as here, fetcher() as fetching:
+        renderer = Renderer(fetching, Broken())
         for _ in range(4):
             await renderer._turns.acquire()
         with pytest.raises(FetchTimedOut, match="ask again"):
@@ -614,7 +617,7 @@ async def test_without_playwright_it_is_said_how_to_get_it(monkeypatch: pytest.M
 async def test_without_a_chromium_that_runs_it_is_said_what_to_do(program: str, said: str) -> None:
     async with site({"/": page("")}) as here, fetcher() as fetching, Browser(program) as broken:
         with pytest.raises(FetchError, match=said):
-            await Renderer(fetching, browser=broken).render(here.url("/"), RenderOptions())
+            await Renderer(fetching, broken).render(here.url("/"), RenderOptions())
 
 
 async def test_nothing_is_started_when_all_is_closed() -> None:

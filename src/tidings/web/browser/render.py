@@ -1,17 +1,15 @@
 """A page as a browser shows it: its HTML after its scripts ran, and a screenshot.
 
 The page is fetched first, so that it fails in the usual way, and the browser starts after the redirects. One deadline
-covers everything: the answer is the page as it is by then, with a `render_timeout` warning, or the HTML as fetched.
-
-The HTML is read in an isolated world, where scripts of the page have redefined nothing, and cut there, because a page
-can grow without end and would arrive in one piece.
+covers everything: the answer is the page as it is by then, with a warning, or the HTML as fetched. The HTML is read in
+an isolated world, where scripts have redefined nothing, and cut there: it can grow without end.
 """
 
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 from urllib.parse import urldefrag
 
 import anyio
@@ -136,39 +134,24 @@ class NotRendered(FetchError, kind="not-rendered"):
     """The content type is not one that a browser renders."""
 
 
+@dataclass(eq=False)
 class Renderer:
-    """Renders pages in one shared browser; pages share no state."""
+    """Renders pages in one shared browser; pages share no state, and all their requests go through `fetcher`."""
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        *,
-        budget: RenderBudget = RenderBudget(),  # noqa: B008 - a frozen value
-        browser: Browser | None = None,
-    ) -> None:
-        """All requests of pages go through `fetcher`. A `browser` that is given is not closed with this."""
-        self._fetcher = fetcher
-        self._budget = budget
-        self._own = browser is None
-        self._browser = browser or Browser()
+    fetcher: Fetcher
+    browser: Browser
+    budget: RenderBudget = field(default_factory=RenderBudget)
+
+    def __post_init__(self) -> None:
         self._turns = anyio.Semaphore(_AT_ONCE)
-
-    async def __aenter__(self) -> Self:
-        if self._own:
-            await self._browser.__aenter__()
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
-        if self._own:
-            await self._browser.__aexit__(*exception)
 
     async def render(self, url: str, options: RenderOptions, request: Request | None = None) -> RenderedPage:
         """Returns the page at `url` after its scripts ran, within the limits of `request`. Raises `FetchError`."""
         asked = replace(request or Request(url), url=url, etag=None, last_modified=None)
-        limit = self._fetcher.limits.timeout
+        limit = self.fetcher.limits.timeout
         timeout = limit if asked.timeout is None else min(asked.timeout, limit)
         until = anyio.current_time() + timeout
-        first = await self._fetcher.fetch(replace(asked, accept=asked.accept or _ACCEPT))
+        first = await self.fetcher.fetch(replace(asked, accept=asked.accept or _ACCEPT))
         if first.status >= 400:
             raise failed(first)
         kind = first.content_type.partition(";")[0].strip().lower()
@@ -198,8 +181,8 @@ class Renderer:
         self, asked: Request, first: Response, options: RenderOptions, until: float, reserve: float
     ) -> RenderedPage | None:
         """Renders the page once; returns None if the browser crashed."""
-        limits = self._fetcher.limits
-        routing = Routing(self._fetcher, asked, first, options, self._budget, until - reserve)
+        limits = self.fetcher.limits
+        routing = Routing(self.fetcher, asked, first, options, self.budget, until - reserve)
         try:
             async with self._page(asked, routing) as page:
                 most = min(asked.max_bytes or limits.max_bytes, limits.max_bytes)
@@ -210,7 +193,7 @@ class Renderer:
                 late = await self._wait(camera, where, options, until - reserve, routing)
                 seen = await camera.html(until)
                 picture = await camera.screenshot(until) if options.screenshot and seen is not None else None
-                if not self._browser.alive:
+                if not self.browser.alive:
                     return None
         except Error as error:
             logger.debug("the browser crashed on %s: %s", asked.url, error.message)
@@ -227,8 +210,8 @@ class Renderer:
 
     @asynccontextmanager
     async def _page(self, asked: Request, routing: Routing) -> AsyncGenerator[Page]:
-        context = await self._browser.context(
-            user_agent=asked.user_agent or self._fetcher.limits.user_agent,
+        context = await self.browser.context(
+            user_agent=asked.user_agent or self.fetcher.limits.user_agent,
             viewport={"width": _WIDTH, "height": _HEIGHT},
             service_workers="block",
             accept_downloads=False,
@@ -246,9 +229,9 @@ class Renderer:
                 with anyio.move_on_after(_CLOSING) as closing:
                     await attempt(context.unroute_all(behavior="ignoreErrors"))
                     await attempt(context.close())
-                if closing.cancelled_caught and self._browser.alive:
+                if closing.cancelled_caught and self.browser.alive:
                     logger.warning("A page could not be closed: the browser is restarted.")
-                    await self._browser.restart()
+                    await self.browser.restart()
 
     async def _wait(
         self, camera: PageCamera, url: str, options: RenderOptions, until: float, routing: Routing

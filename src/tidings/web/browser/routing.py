@@ -1,12 +1,8 @@
-"""The requests of one page in the browser, answered through the fetcher.
+"""The requests of one page in the browser, answered through the fetcher: Chromium has no network of its own.
 
-Chromium has no network of its own. Each of its requests is refused, or fetched like any other, with the guard,
-robots.txt and size limits. The parts of a page have a budget of their own (`RenderBudget`) instead of the requests that
-a host gets in a minute; a pause that a host asks for holds for them, too. A page continues without a refused part;
-after a refused navigation it stays.
-
-By default a page gets scripts of other hosts, because many sites keep theirs with a CDN, but not their data, frames and
-trackers.
+Each request is refused, or fetched like any other, with the guard, robots.txt and size limits. The parts of a page have
+a budget of their own instead of the requests that a host gets in a minute. After a refused navigation the page stays.
+By default it gets scripts of other hosts, as of a CDN, but not their data, frames and trackers.
 """
 
 import html

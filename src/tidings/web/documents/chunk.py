@@ -1,11 +1,7 @@
 """A content in chunks that each fit a budget of tokens. Joined in their order, they are the content.
 
-    headings_first    a section stays together with its subsections where it fits; small ones share a chunk
-    balanced          as few chunks as needed, of about the same size, cut before headings where one is near
-
-A heading never ends a chunk if anything follows it. A content is first cut into pieces: blocks with the blank lines
-behind them. One that is too heavy is cut into its lines; a line that still is, between sentences; failing that between
-words, and only text without words anywhere.
+`headings_first` keeps a section together where it fits; `balanced` gives as few chunks as needed, of about the same
+size. A heading never ends a chunk if anything follows it. What is too heavy is cut: into lines, sentences, words.
 """
 
 import re

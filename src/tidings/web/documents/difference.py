@@ -1,10 +1,7 @@
 """The difference of two versions of a page, or of two states of a feed, for people and models to read.
 
-`diff` gives a unified diff, each place with the headings above it. It is bounded in time and in size: where something
-is left out, the text says how much. Without a limit, and only then, applying it to `before` gives `after`, to the last
-character.
-
-`diff_feeds` compares entry by entry. Entries that fall out at the end of a feed in the course of time are only counted.
+`diff` gives a unified diff, each place with the headings above it. Where something is left out, the text says how much.
+Without a limit, and only then, applying it to `before` gives `after`, to the last character.
 """
 
 import math

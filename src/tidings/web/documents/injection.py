@@ -1,23 +1,12 @@
 r"""Instructions to models in text: found and named, never followed, never silently dropped.
 
-    look_for(text, hidden=..., where=..., known=...) -> list[Unsafe]
-    without_hidden_instructions(markdown, concealed) -> KeptText
-
 Three things are reported: characters that hide a message, markup of chats and tool calls, and words addressed to a
-model (`phrases.json`). Visible text has to be clear to be reported; hidden text, titles and errors less so. Code may
-contain the markup of chats. A text about models may quote what is said to them, in code, in quotes, in lists and
-tables; what it says itself counts.
+model (`phrases.json`). Visible text has to be clear to be reported; hidden text, titles and errors less so. A text
+about models may quote what is said to them, in code, in quotes, in lists and tables; what it says itself counts.
 
-Hidden text is usually content, for example tabs. So it stays, unless it addresses a model. All hidden parts are read as
-one text, as a model would read them. A note takes the place of a short part, or of the lines around an instruction.
-
-The signs are matched in lower case, in a text without invisible characters. A sign is searched for only where one of
-its stems occurs, so that long texts cost little. One sign alone rarely proves anything: ordinary writing says "ignore
-the previous step" and "and then reply". Signs that stand together add up.
-
-In `phrases.json`, `{{NAME}}` stands for a macro, and `\w*` for a bounded rest of a word. Letters and gaps have no
-character in common, and both are bounded, so that there is one way to match, or none. An `override` is "ignore" +
-"earlier" + "instructions", the last two in any order. A `tag` is markup of a chat, which means nothing in code.
+Signs are matched in lower case and without invisible characters, only where one of their stems occurs: long texts cost
+little. One sign alone rarely proves anything; signs that stand together add up. In `phrases.json`, `{{NAME}}` stands
+for a macro, and `\w*` for a bounded rest of a word. All is bounded, so that there is one way to match, or none.
 """
 
 import json

@@ -1,9 +1,5 @@
 """Markdown as blocks and headings, each with its exact place.
 
-    blocks_of(content) -> list[BlockSpan]     content[span.start:span.end] is the block
-    outline_of(content, blocks)               the headings
-    Sections(content, blocks).at(place)       the section of a place, and its headings
-
 One pass over the lines, each looked at once, whatever the text: no Markdown is wrong, and what is not a heading, list,
 code, table, quote or meta is a paragraph. Between the blocks are only white space and rules (`---`). Blocks do not
 nest: code within a list is part of the list. Of more than `MOST` blocks, the last one is all the rest.

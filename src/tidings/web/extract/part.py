@@ -38,7 +38,7 @@ def check_part(part: str) -> None:
     try:
         match kind:
             case "css":
-                selectors.check_selector(what)
+                selectors.paths(what)
             case "xpath":
                 etree.XPath(what)
             case "json":

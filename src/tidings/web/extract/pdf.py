@@ -1,12 +1,7 @@
-"""PDF as Markdown: lines, layout and text. The only file that uses PDFium.
+"""PDF as Markdown: lines, layout and text. The only file that uses PDFium, which has the text in the order of the file.
 
-PDFium returns text in the order of the file, usually the reading order. Lines become paragraphs and headings:
-
-- The most common letter size is body text; larger letters in short lines are headings, the largest of level 1.
-- A wider gap, an indented line or a line that ends early begins a paragraph. Hyphens at line ends are removed.
-- Lines at the top or the bottom of most pages are not part of the text.
-
-A page with a picture and no letters is a scan. Warnings count scans, broken pages, and pages beyond the limit.
+The most common letter size is body text; larger letters in short lines are headings. A wider gap, an indented line or a
+line that ends early begins a paragraph. Lines at the top or the bottom of most pages are left out.
 """
 
 import ctypes

@@ -1,14 +1,9 @@
 """The true content type of a body, and its encoding.
 
-    truly(body, label, url)  -> the content type: the label, unless the body contradicts it
-    as_utf8(body, charset)   -> the body in UTF-8, the only encoding that parsers are given
-
 A label is overruled only by an unmistakable beginning: the first bytes of a PDF or an image, the first tag of a page or
-a feed. Without a label more is guessed; the file name in the URL only decides between kinds of text.
-
-Encodings are tried in this order: a byte order mark, the zero bytes of UTF-16 and UTF-32, valid UTF-8, the response's
-charset, the page's declaration, Windows-1252. Only those that browsers know are used: pages use others, UTF-7 for
-example, only to hide something.
+a feed. Encodings are tried in this order: a byte order mark, the zero bytes of UTF-16 and UTF-32, valid UTF-8, the
+response's charset, the page's declaration, Windows-1252. Only those that browsers know are used: pages use others,
+UTF-7 for example, only to hide something.
 """
 
 import codecs

@@ -1,9 +1,4 @@
-"""XML as a safe tree, and as an indented outline of names, attributes and values.
-
-    <book id="1"><title>Sea</title></book>   ->   - book (id: 1)
-                                                    - title: Sea
-
-An element that mixes text with other elements is prose, and written in one line.
+"""XML as a safe tree, and as an outline of it: names, attributes and values, a line for each element.
 
 Entity declarations are removed before the parser sees them. Those that refer to other entities or to files are refused;
 plain ones are substituted within a limit, as are the entities of HTML, which feeds use without declaring them. Elements

@@ -27,54 +27,6 @@ _SORTS: Final = {  # The attributes that are read; those with names come first.
 }
 
 
-class Attributes:
-    """Reads the attributes of one page's elements."""
-
-    def __init__(self, visibility: Visibility) -> None:
-        self._of_classes, self._of_style, self._ids = visibility.of_classes, visibility.of_style, visibility.ids
-        self._named: dict[str, tuple[str, Sequence[str], int]] = {}
-        # The elements with one of these attributes, and its value.
-        self.noted: dict[str, list[tuple[Element, str]]] = {key: [] for key, sort in _SORTS.items() if sort == _NOTED}
-
-    def read(self, element: Element) -> tuple[str, int, int]:  # noqa: C901 - one pass over all attributes
-        """Returns the names of an element, joined; its semantics; its degree of hiding."""
-        named = ""
-        semantics = degree = 0
-        for key, value in element.items():
-            sort = _SORTS.get(key)
-            if sort is None:
-                continue
-            found = 0
-            if sort <= _ID:
-                named = f"{named}{value} "
-                if sort == _CLASS:
-                    found = self._of_classes(value)
-                elif sort == _ID and self._ids and f"#{value}".lower() in self._ids:
-                    found = INVISIBLE
-            elif sort == _NOTED:
-                self.noted[key].append((element, value))
-            elif sort == _ROLE:
-                semantics |= BY_ROLE.get(value, 0)
-            elif sort == _MUTE:
-                if value == "true":
-                    semantics |= MUTE
-                    found = HIDDEN_FROM_SOME
-            elif (found := PLAINLY_HIDDEN if sort == _HIDDEN else self._of_style(value)) == PLAINLY_HIDDEN:
-                semantics |= UNSEEN
-            if found > degree:  # noqa: PLR1730 - max() takes three times as long
-                degree = found
-        return named, semantics, degree
-
-    def meaning(self, tag: str, named: str) -> tuple[str, Sequence[str], int]:
-        """Returns a key for this tag with these names, the words of the names, and their groups."""
-        key = tag + named
-        known = self._named.get(key)
-        if known is None:
-            words = vocabulary.words_of(named)
-            known = self._named[key] = (key, words, vocabulary.groups_of(words))  # Pages repeat their names.
-        return known
-
-
 # The character for a `br` in the text of a block: white space that pages do not use for formatting.
 BREAK: Final = "\N{LINE SEPARATOR}"
 # The first and the end of pieces that no reader sees, and the outermost element that hides them.
@@ -154,8 +106,11 @@ class Blocks:
         self.invisible: set[Element] = set()
         self.hidden: list[Element] = []
         self._ways = {tag: way for tag, way in WAYS.items() if tag not in SILENT or tag in silent}
-        self._attributes = Attributes(visibility or Visibility())
-        self.noted = self._attributes.noted
+        visibility = visibility or Visibility()
+        self._of_classes, self._of_style, self._ids = visibility.of_classes, visibility.of_style, visibility.ids
+        self._known: dict[str, tuple[str, Sequence[str], int]] = {}
+        # The elements with one of these attributes, and its value.
+        self.noted: dict[str, list[tuple[Element, str]]] = {key: [] for key, sort in _SORTS.items() if sort == _NOTED}
         self._hider: Element | None = None
         self._hidden_from = 0
         self._hidden_spans: list[HiddenSpan] = []
@@ -182,7 +137,7 @@ class Blocks:
 
     def _walk(self, root: Element) -> None:  # noqa: C901, PLR0912, PLR0915 - see below
         # One long function, because a call for each step would double the time.
-        ways, read = self._ways, self._attributes.read
+        ways, read = self._ways, self._read
         for one in (root.getparent(), root):
             if one is not None and read(one)[2]:
                 self.hidden.append(one)
@@ -232,7 +187,7 @@ class Blocks:
                         node = Node(element, tag, node, node.depth + 1, BY_TAG.get(tag, 0) | semantics, tag)
                         self.nodes.append(node)
                         if named:
-                            node.key, node.names, node.groups = self._attributes.meaning(tag, named)
+                            node.key, node.names, node.groups = self._meaning(tag, named)
                     if degree >= INVISIBLE and self._hider is None:
                         self._hider, self._hidden_from = element, len(self._pieces)
                     if way is not None and edge == len(self._pieces) > 0 and not self._code:
@@ -250,6 +205,43 @@ class Blocks:
                 self._pieces.append(text)
                 if self._link is not None:
                     self._links += len(text.split())
+
+    def _read(self, element: Element) -> tuple[str, int, int]:  # noqa: C901 - one pass over all attributes
+        """Returns the names of an element, joined; its semantics; its degree of hiding."""
+        named = ""
+        semantics = degree = 0
+        for key, value in element.items():
+            sort = _SORTS.get(key)
+            if sort is None:
+                continue
+            found = 0
+            if sort <= _ID:
+                named = f"{named}{value} "
+                if sort == _CLASS:
+                    found = self._of_classes(value)
+                elif sort == _ID and self._ids and f"#{value}".lower() in self._ids:
+                    found = INVISIBLE
+            elif sort == _NOTED:
+                self.noted[key].append((element, value))
+            elif sort == _ROLE:
+                semantics |= BY_ROLE.get(value, 0)
+            elif sort == _MUTE:
+                if value == "true":
+                    semantics |= MUTE
+                    found = HIDDEN_FROM_SOME
+            elif (found := PLAINLY_HIDDEN if sort == _HIDDEN else self._of_style(value)) == PLAINLY_HIDDEN:
+                semantics |= UNSEEN
+            if found > degree:  # noqa: PLR1730 - max() takes three times as long
+                degree = found
+        return named, semantics, degree
+
+    def _meaning(self, tag: str, named: str) -> tuple[str, Sequence[str], int]:
+        """Returns a key for this tag with these names, the words of the names, and their groups."""
+        key = tag + named
+        if (known := self._known.get(key)) is None:  # Pages repeat their names.
+            words = vocabulary.words_of(named)
+            known = self._known[key] = (key, words, vocabulary.groups_of(words))
+        return known
 
     def _note_hidden(self, element: Element, degree: int, way: int | None) -> bool:
         """Records an element that not every reader sees, and returns whether it is left out."""
@@ -276,7 +268,7 @@ class Blocks:
     def _take_all(self, walk: TreeWalk, element: Element) -> None:
         walk.skip_subtree()
         for one in element.iter("*"):
-            if one is not element and (degree := self._attributes.read(one)[2]):
+            if one is not element and (degree := self._read(one)[2]):
                 self._note_hidden(one, degree, None)
         between = ""
         for text, hidden in pieces_within(element, self.invisible):

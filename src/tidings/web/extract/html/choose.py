@@ -1,7 +1,4 @@
-"""The learned model, and the blocks of a page that it keeps.
-
-There is no fixed threshold for a block, because on a page where everything is doubtful a low one loses less. Blocks are
-taken from the likeliest down, and the cut is made where the expected F-measure, in words, is best.
+"""The learned model, and the blocks of a page that it keeps: from the likeliest down to the best expected F-measure.
 
 The model is boosted decision trees in `learned.json`, fitted by `benchmarks/parts/web_fit.py` on WCXB, the Web Content
 eXtraction Benchmark by Murrough Foley (CC-BY-4.0, https://creativecommons.org/licenses/by/4.0/). A tree is a leaf (a

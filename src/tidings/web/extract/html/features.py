@@ -1,12 +1,7 @@
-"""Numbers about a page and its blocks: the input of the learned model.
+"""Numbers about a page and its blocks: the input of the learned model, which only works with those it was fitted with.
 
-Those of a page tell its kind: its URL, its metadata, its words and the shape of its tree, as cheap sums over the parsed
-page. A small model turns them into a probability for each kind. All probabilities, not only the best kind, are features
-of the blocks: a page that may be a listing or a service is treated as both.
-
-Those of a block are of three kinds: the block itself (length, links, punctuation, typical words of boilerplate), its
-containers (tags and names, their share of the page, how often their kind is repeated), and its surroundings (the blocks
-before and after, the heading above). `NAMES` has their order; a model only works with the list it was fitted with.
+Those of a page become a probability for each kind of page, and all of these are features of its blocks. Those of a
+block are about itself, its containers, and its surroundings; `NAMES` has their order.
 """
 
 import json

@@ -1,16 +1,9 @@
-"""Elements that readers do not see, by styles, rules, attributes and class names.
-
-    visibility = visibility_of(styles)    # the degree of hiding by class, id and style
-    hidden_texts(elements)                # the texts of hidden elements
-
-Three degrees:
+"""Elements that readers do not see, by styles, rules, attributes and class names. Linear in the size of the page.
 
 - `PLAINLY_HIDDEN`: hidden by its own style in the plainest way; inside a sentence it is not content.
 - `INVISIBLE`: hidden by a style, or by a rule for one class or id in a `style` element. It may be content, for example
   a tab, so the text is kept and its place reported.
 - `HIDDEN_FROM_SOME`: hidden from users of screen readers (`aria-hidden`), or from all others (`sr-only`).
-
-`template` and `noscript` are ignored. Everything is linear in the size of the page.
 """
 
 import re

@@ -1,16 +1,9 @@
-"""The memory of a look at a page: its blocks, and which of them were chosen.
+"""The memory of a look at a page: its blocks, and which of them were chosen; the prior of the next look.
 
-The model weighs each block by the whole page, so an advertisement more or a list of related pages that differs each
-time can move doubtful blocks across the cut, though nothing happened to them. So the choice of the last look is the
-prior of the next one: a block that was there keeps what was decided about it, and counts as gone only when it is gone
-from the page. A new block that stands alone between two known ones takes over what was decided about the one that stood
-there; one that stands where all blocks were chosen, or beside chosen prose, is chosen; where none was, its odds fall.
-New prose is always chosen, except in the frame of a page. New blocks that stand beside the
-content by name, as advertisements and lists of related pages do, are left out. Those that are so without a doubt are
-left out at the first look, too: they would change with the second.
-
-A block is known by its text, in which numbers count as equal: a counter or a price that moves on stays what it was. Its
-place is the names of the elements around it.
+Without it, an advertisement more could move doubtful blocks across the cut. A known block keeps what was decided about
+it; a new one takes over what was decided about the one in its place. New prose is chosen, except in the frame of a
+page; what stands beside the content by name, as advertisements do, is not. A block is known by its text, in which
+numbers count as equal, and by its place, the names of the elements around it.
 """
 
 import base64

@@ -2,9 +2,7 @@
 
 Metadata is taken in this order from: JSON-LD of the page's subject, OpenGraph and other meta tags, elements of the
 page, the short texts around the headline. The title is the headline that readers see, if it is the one that is stated.
-Dates become ISO 8601; one that would need guessing is left out, because a wrong date is worse than none.
-
-The texts in JSON-LD and meta tags for search engines are used only if the page itself shows next to nothing.
+A date that would need guessing is left out, because a wrong date is worse than none.
 """
 
 import contextlib

@@ -1,10 +1,7 @@
-"""An HTML page from bytes to `Extracted`.
+"""An HTML page from bytes to `Extracted`: page (tree, metadata, blocks), kind, chosen blocks, Markdown and text.
 
-    bytes -> page (tree, metadata, JSON-LD, blocks) -> kind -> chosen blocks -> Markdown, text
-
-A page that would harm a parser is read without one (`plain_text`): scripts, styles and comments are removed, tags
-become spaces or line ends, and menus stay. A page that shows nothing is read from its embedded data; without any,
-`empty` says why.
+A page that would harm a parser is read without one (`plain_text`). A page that shows nothing is read from its embedded
+data; without any, `empty` says why.
 """
 
 import gc

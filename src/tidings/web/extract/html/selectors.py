@@ -24,12 +24,6 @@ class BadSelector(ValueError):
         self.selector = selector
 
 
-def check_selector(selector: str) -> None:
-    """Raises `BadSelector` if `remove` would not understand it."""
-    for one in selector.split(","):
-        _path(one)
-
-
 def paths(selector: str) -> list[str]:
     """Returns an XPath for each of the selectors, which commas separate. Raises `BadSelector`."""
     return [_path(one) for one in selector.split(",")]
@@ -38,11 +32,10 @@ def paths(selector: str) -> list[str]:
 def remove(root: "Element", selectors: Iterable[str]) -> None:
     """Removes all elements that match one of the selectors from the tree."""
     for selector in selectors:
-        for one in selector.split(","):
-            for element in root.xpath(_path(one)):
-                from tidings.web.extract.html.tree import drop  # noqa: PLC0415 - selectors are also checked without lxml
+        for element in (element for path in paths(selector) for element in root.xpath(path)):
+            from tidings.web.extract.html.tree import drop  # noqa: PLC0415 - selectors are also checked without lxml
 
-                drop(element)
+            drop(element)
 
 
 def _path(selector: str) -> str:
@@ -52,7 +45,18 @@ def _path(selector: str) -> str:
         step = _STEP.match(rest)
         if step is None or not (step[2] or step[3]):
             raise BadSelector(selector)
-        path += ("/" if step[1] and path else "//") + (step[2].lower() or "*") + "".join(_tests(step[3]))
+        path += ("/" if step[1] and path else "//") + (step[2].lower() or "*")
+        for mark, name, attribute, value in _PART.findall(step[3]):
+            if mark == ".":
+                path += f"[contains(concat(' ', normalize-space(@class), ' '), ' {name} ')]"
+            else:
+                path += (
+                    f"[@id='{name}']"
+                    if mark
+                    else f"[@{attribute.lower()}='{value}']"
+                    if value
+                    else f"[@{attribute.lower()}]"
+                )
         rest = rest[step.end() :]
         if rest and not rest[0].isspace() and rest[0] != ">":
             raise BadSelector(selector)
@@ -60,15 +64,3 @@ def _path(selector: str) -> str:
     if not path:
         raise BadSelector(selector)
     return path
-
-
-def _tests(parts: str) -> Iterable[str]:
-    for mark, name, attribute, value in _PART.findall(parts):
-        if mark == "#":
-            yield f"[@id='{name}']"
-        elif mark == ".":
-            yield f"[contains(concat(' ', normalize-space(@class), ' '), ' {name} ')]"
-        elif value:
-            yield f"[@{attribute.lower()}='{value}']"
-        else:
-            yield f"[@{attribute.lower()}]"

@@ -1,10 +1,7 @@
 """Kept blocks as Markdown: headings, nested lists, quotes, code, tables, links, formulas, images and embedded media.
 
-The containers of a block decide its form; the marks beside its text give the inline markup. Links become absolute;
-those that are not web addresses keep only their text. In a discussion each post begins with the name of its author.
-
-The places of hidden text are found by marks around it, which are removed from what is written. So they are right in any
-form: an item, a cell, a link.
+The containers of a block decide its form; the marks beside its text give the inline markup. Hidden text gets marks
+around it, which are removed from what is written: so its places are right in an item, a cell or a link.
 """
 
 import re
@@ -411,8 +408,11 @@ def _whole(node: Node, known: dict[Node, Node | None]) -> Node | None:
     return known[node]
 
 
-def _nearest(node: Node, *tags: str) -> Node | None:
-    return next((one for one in node.upwards() if one.tag in tags), None)
+def _nearest(start: Node, *tags: str) -> Node | None:
+    node: Node | None = start
+    while node is not None and node.tag not in tags:
+        node = node.parent
+    return node
 
 
 def _list(item: Node) -> Node | None:
