@@ -59,8 +59,7 @@ class PageCamera:
     page: Page
     session: CDPSession
     most: int  # Bytes of HTML.
-    # Warnings about parts that were left out.
-    warnings: list[ExtractWarning] = field(default_factory=list[ExtractWarning])
+    warnings: list[ExtractWarning] = field(default_factory=list[ExtractWarning])  # About parts that were left out.
     _width: int = 0
     _height: int = 0
 
@@ -159,23 +158,18 @@ class Renderer:
             message = f"{first.url} is {kind}, which is not rendered: fetch it with mode 'http'."
             raise NotRendered(message, url=asked.url)
         for _ in range(2):
-            async with self._turn(url, until):
+            with anyio.move_on_at(until) as waiting:
+                await self._turns.acquire()
+            if waiting.cancelled_caught:
+                raise FetchTimedOut(f"{url} was not rendered in time: the browser is busy; ask again later.", url=url)
+            try:
                 with anyio.move_on_at(until + _GRACE):
                     rendered = await self._rendered(asked, first, options, until, min(_RESERVE, timeout / 4))
                     if rendered is not None:
                         return rendered
+            finally:
+                self._turns.release()
         return RenderedPage(first.body, first.url, warnings=(_given_up("the browser crashed"),))
-
-    @asynccontextmanager
-    async def _turn(self, url: str, until: float) -> AsyncGenerator[None]:
-        with anyio.move_on_at(until) as waiting:
-            await self._turns.acquire()
-        if waiting.cancelled_caught:
-            raise FetchTimedOut(f"{url} was not rendered in time: the browser is busy; ask again later.", url=url)
-        try:
-            yield
-        finally:
-            self._turns.release()
 
     async def _rendered(
         self, asked: Request, first: Response, options: RenderOptions, until: float, reserve: float
@@ -198,9 +192,9 @@ class Renderer:
         except Error as error:
             logger.debug("the browser crashed on %s: %s", asked.url, error.message)
             return None
-        if late is None and routing.late:
+        if late is None and (parts := routing.failed[FetchTimedOut]):
             # The parts have the same deadline as the page, which may count as loaded just before without them.
-            late = ExtractWarning("render_timeout", f"The time was up before {routing.late} of its parts had arrived.")
+            late = ExtractWarning("render_timeout", f"The time was up before {parts} of its parts had arrived.")
         warnings = (*((late,) if late else ()), *routing.warnings(), *camera.warnings)
         if seen is None:
             lost = _given_up("its scripts kept the browser from reading it")

@@ -21,15 +21,7 @@ from playwright.async_api import Request as Asked
 from tidings.web.browser.chromium import attempt
 from tidings.web.extract.model import ExtractWarning
 from tidings.web.fetch.fetcher import Fetcher
-from tidings.web.fetch.request import (
-    SECRET_NAME,
-    FetchError,
-    FetchTimedOut,
-    RateLimited,
-    Request,
-    Response,
-    RobotsRefused,
-)
+from tidings.web.fetch.request import SECRET_NAME, FetchError, RateLimited, Request, Response, RobotsRefused
 from tidings.web.fetch.urls import Url, parse
 from tidings.web.page_options import RenderOptions
 
@@ -46,12 +38,11 @@ _PICTURES: Final = frozenset(("image", "font"))  # Needed only for a screenshot.
 # Content types that a frame may show; others would start a download or a plug-in.
 _SHOWN: Final = frozenset(("text/html", "application/xhtml+xml", "text/plain", "application/xml", "text/xml", ""))
 _PASSED_ON: Final = frozenset(("authorization", "accept-language", "content-type", "origin", "referer"))
-_OF_THE_CONNECTION = "content-encoding content-length transfer-encoding connection keep-alive trailer"
-_WITH_EFFECTS = (  # Those that make the browser do or store something.
-    "set-cookie content-disposition alt-svc clear-site-data report-to nel refresh reporting-endpoints "
-    "strict-transport-security link service-worker-allowed"
-)
-_KEPT_BACK: Final = frozenset(f"{_OF_THE_CONNECTION} {_WITH_EFFECTS}".split())
+_KEPT_BACK: Final = frozenset(  # Headers of the connection, and those that make the browser do or store something.
+    ("content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer", "set-cookie",
+     "content-disposition", "alt-svc", "clear-site-data", "report-to", "nel", "refresh", "reporting-endpoints",
+     "strict-transport-security", "link", "service-worker-allowed")
+)  # fmt: skip
 
 _ALLOW_ORIGIN: Final = "access-control-allow-origin"
 # The allowed origin of a response without one: Playwright would allow every origin.
@@ -88,9 +79,8 @@ class Routing:
         self._scopes: set[anyio.CancelScope] = set()
         self._ended = False
         self._requests = self._bytes = self._navigations = 0
-        self._limited = self._forbidden = 0
         self._left_out: Counter[str] = Counter()  # The parts that were left out, by the reason.
-        self.late = 0  # The number of parts that had not arrived when the time was up.
+        self.failed: Counter[type[FetchError]] = Counter()  # Those that could not be fetched, by the error.
 
     @property
     def busy(self) -> bool:
@@ -105,10 +95,10 @@ class Routing:
 
     def warnings(self) -> Iterator[ExtractWarning]:
         """Yields warnings about parts that were left out."""
-        if self._limited:
-            yield ExtractWarning("rate_limited", f"{self._limited} parts of the page were left out: too many requests.")
-        if self._forbidden:
-            message = f"{self._forbidden} parts of the page were left out, because robots.txt forbids them."
+        if limited := self.failed[RateLimited]:
+            yield ExtractWarning("rate_limited", f"{limited} parts of the page were left out: too many requests.")
+        if forbidden := self.failed[RobotsRefused]:
+            message = f"{forbidden} parts of the page were left out, because robots.txt forbids them."
             yield ExtractWarning("robots_blocked", message)
 
     def missing(self) -> str:
@@ -122,16 +112,20 @@ class Routing:
         try:
             response = await self._response(asked)
         except FetchError as error:
-            self._limited += isinstance(error, RateLimited)
-            self._forbidden += isinstance(error, RobotsRefused)
-            self.late += isinstance(error, FetchTimedOut)
+            self.failed[type(error)] += 1
             self._left_out[f"failed ({error.kind})"] += 1
             logger.debug("not fetched for the browser: %s", error)
             response = None
         if self._ended:
             return
         if response is None:
-            await self._refuse(route)
+            # The page stays when a navigation is aborted; for any other error the browser would show an error page.
+            navigates = asked.is_navigation_request()
+            await attempt(route.abort("aborted" if navigates else "blockedbyclient"))
+            with suppress(Error):  # The window of the frame may not exist yet.
+                if navigates and asked.frame.parent_frame is None:
+                    # The browser never reports a page as loaded that was about to be left.
+                    self.loading.deadline = min(self.loading.deadline, anyio.current_time() + _PATIENCE)
         elif asked.is_navigation_request() and response.redirects and response is not self._ready:
             # Under the original URL its relative links would be wrong.
             self._ready = response
@@ -142,15 +136,6 @@ class Routing:
             headers.setdefault(_ALLOW_ORIGIN, _NOBODY)
             self._ready = None if response is self._ready else self._ready
             await attempt(route.fulfill(status=response.status, headers=headers, body=response.body))
-
-    async def _refuse(self, route: Route) -> None:
-        # The page stays when a navigation is aborted; for any other error the browser would show an error page.
-        navigates = route.request.is_navigation_request()
-        await attempt(route.abort("aborted" if navigates else "blockedbyclient"))
-        with suppress(Error):  # The window of the frame may not exist yet.
-            if navigates and route.request.frame.parent_frame is None:
-                # The browser never reports a page as loaded that was about to be left.
-                self.loading.deadline = min(self.loading.deadline, anyio.current_time() + _PATIENCE)
 
     async def _response(self, asked: Asked) -> Response | None:
         """Returns the response for the browser, or None to refuse the request."""
@@ -181,13 +166,11 @@ class Routing:
             return f"sent with {asked.method}"
         if self._is_third_party(url, asked):
             return "to other hosts (render.block_third_party false allows them)"
-        return "" if self._within_budget(asked) else "over the limit of one page"
-
-    def _within_budget(self, asked: Asked) -> bool:
         self._requests += 1
         self._navigations += asked.is_navigation_request()
         counted = self._requests <= self.budget.requests and self._navigations <= self.budget.navigations
-        return counted and self._bytes < self.budget.bytes and anyio.current_time() < self.until
+        fits = counted and self._bytes < self.budget.bytes and anyio.current_time() < self.until
+        return "" if fits else "over the limit of one page"
 
     def _to_fetch(self, asked: Asked, url: Url) -> Request:
         given = {name: value for name, value in asked.headers.items() if name in _PASSED_ON or name.startswith("x-")}

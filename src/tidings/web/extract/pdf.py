@@ -64,21 +64,18 @@ def _lines(page: Any) -> Iterator[PdfLine]:
         at = 0
         for text in letters.get_text_range().split("\r\n"):
             start, at = at, at + len(text.encode("utf-16-le", "surrogatepass")) // 2 + 2
-            if bare := text.strip():
-                yield PdfLine(bare.translate(_CLEAN), *_measured(letters, start, text))
-
-
-def _measured(letters: Any, start: int, text: str) -> tuple[float, float, float]:
-    """Returns the size of the letter in the middle of a line, and the place of its first letter."""
-    inked = [place for place, letter in enumerate(text) if not letter.isspace()]
-    first = _raw.FPDFText_GetCharIndexFromTextIndex(letters, start + inked[0])
-    middle = _raw.FPDFText_GetCharIndexFromTextIndex(letters, start + inked[len(inked) // 2])
-    x, y, matrix = ctypes.c_double(), ctypes.c_double(), _raw.FS_MATRIX()
-    _raw.FPDFText_GetCharOrigin(letters, first, x, y)
-    size = _raw.FPDFText_GetFontSize(letters, middle)
-    if _raw.FPDFText_GetMatrix(letters, middle, matrix):
-        size *= math.hypot(matrix.c, matrix.d)
-    return round(size, 1), x.value, y.value
+            inked = [place for place, letter in enumerate(text) if not letter.isspace()]
+            if not inked:
+                continue
+            # The place of its first letter, and the size of the one in its middle.
+            first = _raw.FPDFText_GetCharIndexFromTextIndex(letters, start + inked[0])
+            middle = _raw.FPDFText_GetCharIndexFromTextIndex(letters, start + inked[len(inked) // 2])
+            x, y, matrix = ctypes.c_double(), ctypes.c_double(), _raw.FS_MATRIX()
+            _raw.FPDFText_GetCharOrigin(letters, first, x, y)
+            size = _raw.FPDFText_GetFontSize(letters, middle)
+            if _raw.FPDFText_GetMatrix(letters, middle, matrix):
+                size *= math.hypot(matrix.c, matrix.d)
+            yield PdfLine(text.strip().translate(_CLEAN), round(size, 1), x.value, y.value)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,11 @@ def read_markdown(body: bytes, charset: str | None, url: str, options: ExtractOp
     """Reads Markdown."""
     whole = as_text(body, charset).lstrip("\N{ZERO WIDTH NO-BREAK SPACE}\n")
     front = _FRONT.match(whole)
-    fields = _fields(front[2]) if front else {}
+    fields: dict[str, str] = {}  # The plain ones, not the nested ones.
+    for key, value in _FIELD.findall(front[2]) if front else ():
+        bare = value.strip("[]").strip().strip("\"'").strip()
+        if bare and bare not in {"|", ">", "null", "~"}:
+            fields.setdefault(key.lower(), " ".join(bare.split())[:500])
     hidden: list[str] = []
     rest = "\n".join(_shown(whole[front.end() :] if front else whole, hidden)).strip("\n").rstrip()
     title = fields.get("title") or _title(rest)
@@ -83,16 +87,6 @@ def read_markdown(body: bytes, charset: str | None, url: str, options: ExtractOp
         hidden=tuple(hidden[:_HIDDEN]),
         empty=None if text.strip() else "empty",
     )
-
-
-def _fields(front: str) -> dict[str, str]:
-    """Returns the plain fields of front matter, not the nested ones."""
-    found: dict[str, str] = {}
-    for key, value in _FIELD.findall(front):
-        bare = value.strip("[]").strip().strip("\"'").strip()
-        if bare and bare not in {"|", ">", "null", "~"}:
-            found.setdefault(key.lower(), " ".join(bare.split())[:500])
-    return found
 
 
 def _shown(markdown: str, hidden: list[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tidings.web.extract.html.hidden import hides
 from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.read import read_html
 from tidings.web.extract.html.tree import parse
-from tidings.web.extract.html.write import HiddenPlaces, hider_of, unmarked
+from tidings.web.extract.html.write import WrittenParts, hider_of, unmarked
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
 
 SECRET = "The keeper hides a second lamp behind the door."
@@ -256,12 +256,12 @@ def test_thousands_of_hidden_parts_are_told_of_in_one_pass() -> None:
 
 def test_places_that_touch_are_put_together_only_within_one_element_or_where_there_are_very_many() -> None:
     one, other = parse(b"<p>a"), parse(b"<p>b")
-    kept = HiddenPlaces()
+    kept = WrittenParts()
     for hider in (one, one, other, None):
         kept.add("\n\n", "text", [(0, 4)], hider)
-    assert kept.found == [(2, 12), (14, 18), (20, 24)]
-    assert kept.moved(2, 20) == [(0, 10), (12, 16), (18, 20)]
-    assert kept.moved(2, 18) == [(0, 10), (12, 16)]
+    assert kept.finished() == ("text\n\ntext\n\ntext\n\ntext", [(0, 10), (12, 16), (18, 22)])
+    kept.add("\n", "  ", [(0, 2)])
+    assert kept.finished()[1] == [(0, 10), (12, 16), (18, 22)]
 
 
 def test_a_page_cannot_end_a_hidden_part_with_a_mark_of_its_own() -> None:

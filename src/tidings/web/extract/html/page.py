@@ -155,15 +155,19 @@ def with_metadata(found: Extracted, page: HtmlPage) -> Extracted:
     sites = (one.get("name") for one in page.data if one.get("@type") == "WebSite")
     publishers = (as_dict(one.get("publisher")).get("name") for one in page.data)
     site = _first(metas.get("og:site_name"), metas.get("application-name"), *sites, *publishers)
+    stated = *map(page.root.get, ("lang", "xml:lang")), *map(metas.get, ("content-language", "og:locale"))
+    languages = (text.replace("_", "-") for one in stated if _LANGUAGE.fullmatch(text := (one or "").strip()))
+    rels = ((link.get("href"), (link.get("rel") or "").lower().split()) for link in page.parts["link"])
+    said = next((href for href, rel in rels if href and "canonical" in rel), metas.get("og:url"))
     return replace(
         found,
         title=_title(page, about, site),
         author=_author(page, about),
         published_at=_published(page, about),
-        language=_language(page),
+        language=next(languages, None),
         site_name=site,
         description=_first(metas.get("description"), metas.get("og:description")),
-        canonical_url=_canonical(page),
+        canonical_url=web_address(page.url, said) if said else None,
     )
 
 
@@ -210,7 +214,13 @@ def _author(page: HtmlPage, about: list[dict[str, Any]]) -> str | None:
     for element, said in page.blocks.noted["rel"]:
         if said == "author" and (name := _clean("".join(element.itertext()))):
             return name
-    return next(filter(None, map(_signed, _near_headline(page))), None)
+    for block in _near_headline(page):  # A byline, or an element that is named as the author's.
+        byline = _BYLINE.search(block.text)
+        if byline or not {"author", "byline"}.isdisjoint(block.node.names):
+            name = _AFTER_NAME.sub("", block.text[byline.end() if byline else 0 :]).strip(" ,:")
+            if 1 <= len(name.split()) <= 8 and name[:1].isupper() and "uthor" not in name:
+                return name
+    return None
 
 
 def _near_headline(page: HtmlPage) -> Iterator[PageBlock]:
@@ -221,15 +231,6 @@ def _near_headline(page: HtmlPage) -> Iterator[PageBlock]:
         for place in sorted(_AROUND_HEADLINE, key=lambda place: (place < 0, abs(place))):
             if 0 <= headline + place < len(blocks) and blocks[headline + place].words <= _FEW_WORDS:
                 yield blocks[headline + place]
-
-
-def _signed(block: PageBlock) -> str | None:
-    """Returns the name in a byline, or in an element that is named as the author's."""
-    said = _BYLINE.search(block.text)
-    if said is None and not {"author", "byline"} & set(block.node.names):
-        return None
-    name = _AFTER_NAME.sub("", block.text[said.end() if said else 0 :]).strip(" ,:")
-    return name if 1 <= len(name.split()) <= 8 and name[:1].isupper() and "uthor" not in name else None
 
 
 def _people(value: object) -> Iterable[str]:
@@ -249,16 +250,14 @@ def _published(page: HtmlPage, about: list[dict[str, Any]]) -> str | None:
     marked = [one for one in times if one.get("pubdate") is not None or one.get("itemprop") == "datePublished"]
     chosen = marked[:1] or (times if len(times) == 1 else [])
     stated = (*values, *(one.get("datetime") for one in chosen))
-    found = (day for value in stated if isinstance(value, str) and (day := iso_date(value)))
-    return next(found, None) or next(filter(None, (_written_date(block.text) for block in _near_headline(page))), None)
-
-
-def _written_date(text: str) -> str | None:
-    """Returns the date in a text such as "Updated 3 May 2024"."""
-    if found := _WRITTEN_DATE.search(text):
-        day, month, other, year = found.groups()
-        with contextlib.suppress(ValueError):
-            return date(int(year), _MONTHS.index(month.lower()) + 1, int(day or other or 0)).isoformat()
+    for value in stated:
+        if isinstance(value, str) and (found := iso_date(value)):
+            return found
+    for block in _near_headline(page):  # A text such as "Updated 3 May 2024".
+        if written := _WRITTEN_DATE.search(block.text):
+            day, month, other, year = written.groups()
+            with contextlib.suppress(ValueError):
+                return date(int(year), _MONTHS.index(month.lower()) + 1, int(day or other or 0)).isoformat()
     return None
 
 
@@ -272,21 +271,6 @@ def iso_date(text: str) -> str | None:
         if found := _DAY.match(text):
             return date(*map(int, found.groups())).isoformat()
     return None
-
-
-def _language(page: HtmlPage) -> str | None:
-    root, metas = page.root, page.metas
-    for value in (root.get("lang"), root.get("xml:lang"), metas.get("content-language"), metas.get("og:locale")):
-        if value and _LANGUAGE.fullmatch(value.strip()):
-            return value.strip().replace("_", "-")
-    return None
-
-
-def _canonical(page: HtmlPage) -> str | None:
-    rels = ((link.get("href"), link.get("rel") or "") for link in page.parts["link"])
-    linked = (href for href, rel in rels if href and "canonical" in rel.lower().split())
-    said = next(linked, page.metas.get("og:url"))
-    return web_address(page.url, said) if said else None
 
 
 @lru_cache(2_000)

@@ -26,29 +26,33 @@ _LINK_END = re.compile(r"[*\s]{0,5}\]\([^()\s]*\)")
 _MARKS = re.compile(f"([{_OPEN}{_CLOSE}])")
 
 
-class HiddenPlaces:
-    """The hidden ranges of a text, collected while it is put together."""
+class WrittenParts:
+    """A text that is put together, and its hidden ranges."""
 
     def __init__(self) -> None:
-        self.found: list[HiddenRange] = []
+        self._parts: list[str] = []
+        self._hidden: list[HiddenRange] = []
         self._end = 0
         self._hider: Element | None = None  # The element that hides all of the last part.
 
-    def add(self, gap: str, text: str, hidden: Sequence[HiddenRange], hider: Element | None) -> None:
+    def add(self, gap: str, text: str, hidden: Sequence[HiddenRange] = (), hider: Element | None = None) -> None:
         """Adds a part after `gap`; `hider` is the element that hides all of it, if there is one."""
         start = self._end + len(gap)
-        for first, last in hidden:
-            touching = first == 0 and bool(self.found) and self.found[-1][1] == self._end
-            if touching and ((hider is not None and hider is self._hider) or len(self.found) >= _APART):
-                self.found[-1] = (self.found[-1][0], start + last)
+        for first, last in hidden if hider is None else [(0, len(text))]:
+            touching = first == 0 and bool(self._hidden) and self._hidden[-1][1] == self._end
+            if touching and ((hider is not None and hider is self._hider) or len(self._hidden) >= _APART):
+                self._hidden[-1] = (self._hidden[-1][0], start + last)
             else:
-                self.found.append((start + first, start + last))
+                self._hidden.append((start + first, start + last))
+        self._parts += (gap, text)
         self._end, self._hider = start + len(text), hider
 
-    def moved(self, by: int, most: int) -> list[HiddenRange]:
-        """Returns the ranges for a text that lost its first `by` characters and has `most`."""
-        found = [(max(0, start - by), min(end - by, most)) for start, end in self.found]
-        return [(start, end) for start, end in found if start < end]
+    def finished(self) -> tuple[str, list[HiddenRange]]:
+        """Returns the text without space around it, and its hidden ranges."""
+        whole = "".join(self._parts)
+        kept, by = whole.strip(), len(whole) - len(whole.lstrip())
+        found = [(max(0, start - by), min(end - by, len(kept))) for start, end in self._hidden]
+        return kept, [(start, end) for start, end in found if start < end]
 
 
 def hider_of(blocks: Sequence[PageBlock]) -> Element | None:
@@ -146,17 +150,14 @@ class MarkdownWriter:
 
     def write(self, blocks: Sequence[PageBlock], posts: Posts | None = None) -> str:
         """Returns all blocks as Markdown, in order; `posts` knows the authors of a discussion."""
-        parts: list[str] = []
-        hidden = HiddenPlaces()
+        parts = WrittenParts()
         before: Node | None = None
         wholes: dict[Node, Node | None] = {}
         for whole, grouped in groupby(blocks, key=lambda block: _whole(block.node, wholes)):
             group = list(grouped)
             for part in [[block] for block in group] if whole is None else [group]:
                 if posts is not None and (author := posts.author_before(part[0])):
-                    said = f"**{escaped(author)}:**"
-                    parts += ("\n\n", said)
-                    hidden.add("\n\n", said, [], None)
+                    parts.add("\n\n", f"**{escaped(author)}:**")
                     before = None
                 item = _nearest(part[0].node, "li") if whole is None else None
                 hider = hider_of(part)
@@ -167,17 +168,13 @@ class MarkdownWriter:
                     text, found = unmarked(self._block(marked[0]) if whole is None else self._table(marked))
                 if text:
                     together = item is not None and before is not None and _list(item) is _list(before)
-                    gap = "\n" if together else "\n\n"
-                    parts += (gap, text)
-                    hidden.add(gap, text, found if hider is None else [(0, len(text))], hider)
+                    parts.add("\n" if together else "\n\n", text, found, hider)
                 if text or whole is not None:
                     before = item
         if self._links:
-            parts += ("\n\n", "\n".join(f"[{number}]: {url}" for url, number in self._links.items()))
-        written = "".join(parts)
-        kept = written.strip()
-        self.concealed = hidden.moved(len(written) - len(written.lstrip()), len(kept))
-        return kept
+            parts.add("\n\n", "\n".join(f"[{number}]: {url}" for url, number in self._links.items()))
+        written, self.concealed = parts.finished()
+        return written
 
     def _block(self, block: PageBlock) -> str:
         text = self.inline(block)
