@@ -22,32 +22,17 @@ _MARK = re.compile(r"[!-/:-@\[-`{-~]")
 _LINE_END = re.compile(r"\n+[ \t]*+|[ \t]{2,}+|[\x00-\x08\x0b-\x1f\x7f]")
 _OTHER = re.compile(r"[^\x00-\x7f]")
 
-_SCRIPTS: tuple[tuple[int, float], ...] = (  # Tokens of a character, by the first character of its range.
-    (0x80, 0.7),  # signs
-    (0xC0, 0.8),  # Latin letters with accents
-    (0x250, 1.0),
-    (0x370, 0.7),  # Greek
-    (0x400, 0.42),  # Cyrillic
-    (0x530, 1.25),  # Armenian
-    (0x590, 0.63),  # Hebrew, Arabic
-    (0x900, 0.86),  # the scripts of India and South-East Asia
-    (0x10A0, 1.25),  # Georgian
-    (0x1100, 1.2),
-    (0x1E00, 0.8),  # Latin again
-    (0x2000, 0.7),  # punctuation and symbols
-    (0x2C00, 1.2),
-    (0x3000, 1.0),  # punctuation of East Asia
-    (0x3040, 0.92),  # Kana
-    (0x3100, 1.2),
-    (0x3400, 0.98),  # Han
-    (0xA000, 1.2),
-    (0xAC00, 1.02),  # Hangul
-    (0xD7B0, 1.2),
-    (0xF900, 0.98),  # Han
-    (0xFB00, 1.0),
-    (0xFF00, 1.0),  # full width
-    (0x10000, 2.8),  # emoji and what is rare
-)
+# Tokens of a character, by the first character of its range.
+_SCRIPTS: tuple[tuple[int, float], ...] = (
+    (0x80, 0.7), (0xC0, 0.8), (0x250, 1.0),  # signs, Latin letters with accents, rare letters
+    (0x370, 0.7), (0x400, 0.42), (0x530, 1.25),  # Greek, Cyrillic, Armenian
+    (0x590, 0.63), (0x900, 0.86),  # Hebrew and Arabic, the scripts of India and South-East Asia
+    (0x10A0, 1.25), (0x1100, 1.2), (0x1E00, 0.8),  # Georgian, rare scripts, Latin again
+    (0x2000, 0.7), (0x2C00, 1.2),  # punctuation and symbols, rare scripts
+    (0x3000, 1.0), (0x3040, 0.92), (0x3100, 1.2), (0x3400, 0.98),  # punctuation of East Asia, Kana, rare scripts, Han
+    (0xA000, 1.2), (0xAC00, 1.02), (0xD7B0, 1.2), (0xF900, 0.98),  # rare scripts, Hangul, rare scripts, Han
+    (0xFB00, 1.0), (0xFF00, 1.0), (0x10000, 2.8),  # forms, full width, emoji and what is rare
+)  # fmt: skip
 _STARTS = [start for start, _ in _SCRIPTS]
 
 WIDEST: Final = 6  # No text that people write has more characters in a token, on average.

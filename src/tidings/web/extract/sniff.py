@@ -129,12 +129,9 @@ def _is_json(body: bytes) -> bool:
 
 
 _MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+    (codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32-le"), (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"),
+)  # fmt: skip
 _SAID = re.compile(
     rb"<(?:meta\s[^>]{0,500}?charset|\?xml\s[^>]{0,200}?encoding)\s*=\s*[\"']?\s*([\w:.-]{2,40})", re.IGNORECASE
 )
@@ -145,12 +142,11 @@ _ALIASES = {"iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us
             "x-euc-jp": "euc_jp", "windows-874": "cp874", "dos-866": "cp866", "x-mac-cyrillic": "mac-cyrillic",
             "iso-8859-9": "cp1254", "iso-8859-8-i": "iso8859-8", "iso-8859-11": "cp874", "tis-620": "cp874",
             "x-x-big5": "big5hkscs", "big5": "big5hkscs", "unicode-1-1-utf-8": "utf-8"}  # fmt: skip
-_ENCODING_NAMES = (
-    "utf-8 cp866 koi8-r koi8-u mac-roman mac-cyrillic cp874 gb18030 big5hkscs euc_jp iso2022_jp cp932 cp949 cp1250 "
-    "cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 "
-    "iso8859-7 iso8859-8 iso8859-10 iso8859-13 iso8859-14 iso8859-15 iso8859-16"
-)
-_ENCODINGS = frozenset(_ENCODING_NAMES.split())
+_ENCODINGS = frozenset(
+    ("utf-8", "cp866", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp874", "gb18030", "big5hkscs", "euc_jp",
+     "iso2022_jp", "cp932", "cp949", *(f"cp125{number}" for number in range(9)),
+     *(f"iso8859-{number}" for number in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)))
+)  # fmt: skip
 _CHARSET_BYTES = 2_048  # Bytes that are searched for the zeros of UTF-16 and UTF-32.
 _LOST = "\N{REPLACEMENT CHARACTER}"
 

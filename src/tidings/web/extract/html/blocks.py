@@ -16,15 +16,9 @@ from tidings.web.extract.html.vocabulary import BY_ROLE, BY_TAG, CODE, MARK, MUT
 
 _NAME, _CLASS, _ID, _ROLE, _STYLE, _HIDDEN, _MUTE, _NOTED = range(8)
 _SORTS: Final = {  # The attributes that are read; those with names come first.
-    **dict.fromkeys(("itemprop", "aria-label", "data-testid"), _NAME),
-    "class": _CLASS,
-    "id": _ID,
-    "role": _ROLE,
-    "style": _STYLE,
-    "hidden": _HIDDEN,
-    "aria-hidden": _MUTE,
-    **dict.fromkeys(("itemtype", "rel"), _NOTED),
-}
+    "itemprop": _NAME, "aria-label": _NAME, "data-testid": _NAME, "class": _CLASS, "id": _ID, "role": _ROLE,
+    "style": _STYLE, "hidden": _HIDDEN, "aria-hidden": _MUTE, "itemtype": _NOTED, "rel": _NOTED,
+}  # fmt: skip
 
 
 # The character for a `br` in the text of a block: white space that pages do not use for formatting.

@@ -32,16 +32,12 @@ def write_formulas(root: Element) -> None:
         _set(script, script.text or "", block="display" in (script.get("type") or ""))
     for element in root.xpath("//*[self::math-renderer or contains(@class, 'math') or contains(@class, 'arithmatex')]"):
         if element.tag == "math-renderer" or _TO_DRAW.search(element.get("class") or ""):
-            _write_marked(element)
+            found = _MARKED_TEX.search("".join(element.itertext()))
+            if found and element.find(".//math") is None and not _is_prose(found[0]):
+                element.tag = "math"
+                _set(element, next(filter(None, found.groups()), ""), block=bool(found[2] or found[3]))
     for math in root.xpath("//math[*]"):
         _write_math(math)
-
-
-def _write_marked(element: Element) -> None:
-    found = _MARKED_TEX.search("".join(element.itertext()))
-    if found and element.find(".//math") is None and not _is_prose(found[0]):
-        element.tag = "math"
-        _set(element, next(filter(None, found.groups()), ""), block=bool(found[2] or found[3]))
 
 
 def _write_math(math: Element) -> None:
@@ -155,15 +151,11 @@ def picture(element: Element) -> tuple[str, str]:
     if alt and _FORMULA.search(names):
         plain = alt.removeprefix("{\\displaystyle ").removesuffix("}") if alt.startswith("{") else alt
         return f"${plain}$", ""
-    usual = (value for value in _sources(element) if not value.startswith("data:"))
-    return alt, next(usual, "") or _largest(element.get("srcset") or element.get("data-srcset") or "")
-
-
-def _largest(srcset: str) -> str:
-    """Returns the URL with the greatest width or density of a `srcset`."""
-    found: list[tuple[float, str]] = []
-    for one in srcset.split(", "):
+    if usual := next((value for value in _sources(element) if not value.startswith("data:")), ""):
+        return alt, usual
+    found: list[tuple[float, str]] = []  # Each with its width or density: the largest one is taken.
+    for one in (element.get("srcset") or element.get("data-srcset") or "").split(", "):
         url, _, size = one.strip().partition(" ")
         number = size.strip().rstrip("wx,")
         found.append((float(number) if number.replace(".", "", 1).isdigit() else 1.0, url.rstrip(",")))
-    return max(found)[1]
+    return alt, max(found)[1]

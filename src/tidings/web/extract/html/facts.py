@@ -31,19 +31,11 @@ _METAS: Final = {
     "published": "article:published_time datepublished",
     "modified": "article:modified_time og:updated_time datemodified last-modified",
 }
-_SIMPLE: Final = {  # Properties of schema.org, by the fact that they state.
-    "softwareVersion": "version",
-    "version": "version",
-    "datePublished": "published",
-    "dateModified": "modified",
-    "startDate": "starts",
-    "endDate": "ends",
-    "validThrough": "ends",
-    "eventStatus": "status",
-    "ratingValue": "rating",
-    "availability": "availability",
-    "priceCurrency": "currency",
-}
+_SIMPLE: Final = {  # The properties of schema.org that state a fact.
+    "softwareVersion": "version", "version": "version", "datePublished": "published", "dateModified": "modified",
+    "startDate": "starts", "endDate": "ends", "validThrough": "ends", "eventStatus": "status", "ratingValue": "rating",
+    "availability": "availability", "priceCurrency": "currency",
+}  # fmt: skip
 _PRICES: Final = ("price", "lowPrice", "highPrice")
 _AMOUNT: Final = re.compile(r"\d{1,3}(?:[.,'\s]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d{1,4})?")
 _CURRENCY: Final = re.compile(r"[$€£¥₹₽₩₺]|\b(?:USD|EUR|GBP|JPY|CHF|SEK|NOK|DKK|PLN|CZK|AUD|CAD|INR|CNY|kr|zł)\b")

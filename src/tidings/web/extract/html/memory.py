@@ -24,7 +24,7 @@ _FRAMES: Final = NAV | HEADER | FOOTER | ASIDE | FORM | DIALOG
 _MOST: Final = 20_000  # blocks that are remembered
 _DIGITS: Final = b"0123456789.,'"
 _NUMBER: Final = re.compile(r"[\d.,'\u00a0\u202f]+")
-_TEXT, _PLACE = 5, 3  # bytes of a fingerprint
+_MARK, _TEXT, _EVEN = 8, 40, 0xFFFFFE  # the bytes of a mark; the bits of its text; those of its place, after these
 _AROUND: Final = 4  # elements
 _SMALL: Final = 5  # the part of a page that its advertisements take at most, each
 _SHORT: Final = 8  # words of a title
@@ -57,8 +57,8 @@ _BESIDE_TITLE: Final = re.compile(
 def remembered(blocks: Sequence[PageBlock], chosen: Collection[int]) -> str:
     """Returns the memory of a look that chose the blocks with these numbers."""
     fingerprints = enumerate(_fingerprints(blocks[:_MOST]))
-    marks = [text + (_marked(place) if number in chosen else place) for number, (text, place) in fingerprints]
-    return base64.b64encode(b"".join(marks)).decode("ascii")
+    marks = [text | (place | (number in chosen)) << _TEXT for number, (text, place) in fingerprints]
+    return base64.b64encode(b"".join(mark.to_bytes(_MARK, "little") for mark in marks)).decode("ascii")
 
 
 class Prior:
@@ -66,18 +66,18 @@ class Prior:
 
     def __init__(self, memory: str = "") -> None:
         # By text and place, and by text alone: the choice for each block in the order of the page.
-        self._known: defaultdict[bytes, list[bool]] = defaultdict(list)
-        self._places: defaultdict[bytes, set[bool]] = defaultdict(set)
-        self._order: list[tuple[bytes, bool]] = []  # the text of each block, and its choice
+        self._known: defaultdict[tuple[int, int | None], list[bool]] = defaultdict(list)
+        self._places: defaultdict[int, set[bool]] = defaultdict(set)
+        self._order: list[tuple[int, bool]] = []  # the text of each block, and its choice
         try:
             marks = base64.b64decode(memory, validate=True)
         except ValueError:
             return
-        for start in range(0, len(marks) - _TEXT - _PLACE + 1, _TEXT + _PLACE):
-            text, place = marks[start : start + _TEXT], marks[start + _TEXT : start + _TEXT + _PLACE]
-            chosen, place = bool(place[0] & 1), _even(place)
-            self._known[text + place].append(chosen)
-            self._known[text].append(chosen)
+        for start in range(0, len(marks) - _MARK + 1, _MARK):
+            mark = int.from_bytes(marks[start : start + _MARK], "little")
+            text, place, chosen = mark % (1 << _TEXT), mark >> _TEXT & _EVEN, bool(mark >> _TEXT & 1)
+            self._known[text, place].append(chosen)
+            self._known[text, None].append(chosen)
             self._places[place].add(chosen)
             self._order.append((text, chosen))
 
@@ -86,17 +86,17 @@ class Prior:
         moved, keep, leave = list(odds), set[int](), set[int]()
         if not self._known:
             return moved, keep, _beside(blocks, certain=True)
-        seen: Counter[bytes] = Counter()
+        seen: Counter[tuple[int, int | None]] = Counter()
         marks = list(_fingerprints(blocks))
         beside = _beside(blocks, certain=False)
         new: list[int] = []
         for number, (text, place) in enumerate(marks):
-            key = text + place
+            key: tuple[int, int | None] = (text, place)
             if key not in self._known and self._places.get(place, set()) != {True}:
                 if number in beside:
                     leave.add(number)
                     continue
-                key = text
+                key = (text, None)
             if known := self._known.get(key):
                 # Of equal blocks, the first is the first of the last look, and so on.
                 chosen = known[min(seen[key], len(known) - 1)]
@@ -120,7 +120,7 @@ class Prior:
                 moved[number] -= _LIKE_ITS_PLACE
         return moved, keep, leave
 
-    def _replaced(self, texts: Sequence[bytes]) -> dict[int, bool]:
+    def _replaced(self, texts: Sequence[int]) -> dict[int, bool]:
         """Returns what was decided about the block that stood in the place of each one between the same neighbours."""
         counts = Counter(text for text, _ in self._order)
         places = {text: number for number, (text, _) in enumerate(self._order) if counts[text] == 1}
@@ -178,26 +178,17 @@ def _is_named(pattern: re.Pattern[str], names: str) -> bool:
     return pattern.search(names if names.islower() else _CAMEL.sub(r"\1-\2", names).lower()) is not None
 
 
-def _even(place: bytes) -> bytes:
-    return bytes([place[0] & 0xFE]) + place[1:]
-
-
-@lru_cache(5_000)
-def _marked(place: bytes) -> bytes:
-    return bytes([place[0] | 1]) + place[1:]
-
-
-def _fingerprints(blocks: Iterable[PageBlock]) -> Iterator[tuple[bytes, bytes]]:
+def _fingerprints(blocks: Iterable[PageBlock]) -> Iterator[tuple[int, int]]:
     """Yields the text and the place of each block; the last bit of a place is free."""
-    places: dict[Node, bytes] = {}
+    places: dict[Node, int] = {}
     for block in blocks:
         if (place := places.get(block.node)) is None:
             keys = "/".join(node.key for node in islice(block.node.upwards(), _AROUND))
-            place = places[block.node] = _even(_digest(keys)[:_PLACE])
+            place = places[block.node] = _digest(keys) & _EVEN
         yield _digest(block.text), place
 
 
-def _digest(text: str) -> bytes:
+def _digest(text: str) -> int:
     # A regular expression would take a tenth of the time of a whole page.
     plain = text.encode().translate(None, _DIGITS) if text.isascii() else _NUMBER.sub("", text).encode(errors="replace")
-    return (zlib.crc32(plain) | (len(plain) & 0xFF) << 32).to_bytes(_TEXT, "little")
+    return zlib.crc32(plain) | (len(plain) & 0xFF) << 32
