@@ -5,7 +5,7 @@ The result has a line for each match, and none if nothing matches. All of it run
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -19,6 +19,13 @@ from tidings.web.extract.sniff import as_utf8
 SITE: Final = "site"  # the pages of a whole site; the fetcher lists them
 _MOST: Final = 1_000  # matches
 _SECONDS: Final = 2.0  # for a regular expression
+_KINDS: Final[dict[str, Callable[[str], object]]] = {  # Each fails for what it does not understand.
+    "css": selectors.paths,
+    "xpath": etree.XPath,
+    "json": JsonPath,
+    "regex": patterns.users_pattern,
+    "heading": str,
+}
 
 
 class BadPart(ValueError):
@@ -30,23 +37,13 @@ def check_part(part: str) -> None:
     kind, _, what = part.partition(":")
     if part in (SITE, "entries"):
         return
-    if kind not in ("css", "xpath", "json", "regex", "heading") or not what.strip() or len(what) > 500:
+    if kind not in _KINDS or not what.strip() or len(what) > 500:
         raise BadPart(
             f"{part[:80]!r} names no part of a page. Write css:SELECTOR, xpath:PATH, json:$.PATH, regex:PATTERN, "
             "heading:TEXT, entries (of a feed) or site (its pages)"
         )
     try:
-        match kind:
-            case "css":
-                selectors.paths(what)
-            case "xpath":
-                etree.XPath(what)
-            case "json":
-                JsonPath(what)
-            case "regex":
-                patterns.users_pattern(what)
-            case _:  # Any text is a heading.
-                pass
+        _KINDS[kind](what)
     except (ValueError, patterns.BadPattern, etree.XPathError) as error:
         raise BadPart(f"{part[:80]!r} cannot be used: {error}") from error
 

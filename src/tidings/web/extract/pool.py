@@ -61,21 +61,18 @@ class ExtractionPool:
         try:
             outcome = await self._pool.ask((body, content_type, url, options or ExtractOptions()))
         except WorkerFailed as failure:
-            raise self._failed(failure) from failure
+            messages = {
+                "start": f"No process that reads pages can be started: {failure}.",
+                "busy": f"All {self._pool.count} processes that read pages were busy for {self._wait:g} s: try again later.",
+                "timeout": f"Reading it took longer than {self._timeout:g} s and was stopped: ask for it as raw.",
+                "crash": f"The process that read it crashed ({failure}), which a bomb can cause: ask for it as raw.",
+                "stopped": "The server is stopping.",
+            }
+            kind = "crash" if failure.kind == "start" else failure.kind
+            raise ExtractionFailed(kind, messages[failure.kind]) from failure
         if isinstance(outcome, Extracted):
             return outcome
         raise outcome
-
-    def _failed(self, failure: WorkerFailed) -> ExtractionFailed:
-        count = self._pool.count
-        messages = {
-            "start": f"No process that reads pages can be started: {failure}.",
-            "busy": f"All {count} processes that read pages were busy for {self._wait:g} s: try again later.",
-            "timeout": f"Reading it took longer than {self._timeout:g} s and was stopped: ask for it as raw.",
-            "crash": f"The process that read it crashed ({failure}), which a bomb can cause: ask for it as raw.",
-            "stopped": "The server is stopping.",
-        }
-        return ExtractionFailed("crash" if failure.kind == "start" else failure.kind, messages[failure.kind])
 
 
 def warm_up() -> None:

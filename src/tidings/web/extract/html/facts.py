@@ -64,7 +64,7 @@ def facts_of(page: HtmlPage, title: str) -> dict[str, str]:
         for name, value in source:
             stated.setdefault(name, []).append(value)
         found = {**stated, **found}
-    prices = sorted(dict.fromkeys(found.get("price", [])), key=_number)[:_MOST]
+    prices = sorted(dict.fromkeys(found.get("price", [])), key=float)[:_MOST]
     facts = {name: found[name][0] for name in _ORDER.split() if name in found}
     if len(prices) > 1:
         facts["price"] = ", ".join(prices)
@@ -73,10 +73,6 @@ def facts_of(page: HtmlPage, title: str) -> dict[str, str]:
     if page.title and title not in page.title:
         facts["window title"] = page.title[:500]
     return facts
-
-
-def _number(text: str) -> float:
-    return float(text) if re.fullmatch(r"\d+(?:\.\d+)?", text) else 0.0
 
 
 def _amount(value: object) -> str | None:
