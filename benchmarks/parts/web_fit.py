@@ -26,11 +26,11 @@ from unittest import mock
 from benchmarks.parts.web_graft import grafted
 from benchmarks.parts.web_labels import labels
 from benchmarks.parts.web_truth import HOME, SHARES, Known, is_held_out, pages, scores, site_of
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html import choose
 from tidings.web.extract.html.choose import Model, loaded
 from tidings.web.extract.html.features import KINDS, NAMES, SHORT, WORD, block_features, page_features
 from tidings.web.extract.html.page import HtmlPage, read_page
+from tidings.web.extract.pool import extract
 from tidings.web.extract.sniff import as_utf8
 
 FOLDS = 5

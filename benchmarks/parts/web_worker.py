@@ -19,7 +19,7 @@ from benchmarks.parts.web_truth import SAID, Known, agrees, f1, pages
 
 
 def tidings(page: Known) -> str:
-    from tidings.web.extract.dispatch import extract
+    from tidings.web.extract.pool import extract
 
     return extract(page.body, "text/html", page.url).text
 
@@ -54,7 +54,7 @@ Said = tuple[str | None, str | None, str | None]
 
 
 def tidings_metadata(page: Known) -> Said:
-    from tidings.web.extract.dispatch import extract
+    from tidings.web.extract.pool import extract
 
     found = extract(page.body, "text/html", page.url)
     return found.title, found.author, found.published_at

@@ -10,8 +10,8 @@ import anyio
 from anyio import to_thread
 
 from tests.web.fetch.servers import ROOMY, Ask, Page, Site, fetcher, site
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
+from tidings.web.extract.pool import extract
 from tidings.web.library import WebLibrary
 from tidings.web.store.store import Store
 from tidings.web.watch.state import DIFF, PAGE, Intervals, WatchState

@@ -83,7 +83,7 @@ class FetchOptions(BaseModel):
     part: str = ""  # the part of the page that is asked for, see `extract.part`: it is a page of its own
     login: Mapping[str, str] = {}  # headers that are kept
     body: str = ""  # the body of a POST request
-    memory: str = ""  # of the last look, if there was one: see `extract.html.memory`
+    memory: str = ""  # of the last look, if there was one: see `extract.html.choose`
 
     def variant(self, url: str) -> str:
         """Returns a text that is the same for two requests that are answered with the same packet."""

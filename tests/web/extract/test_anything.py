@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.web.extract.sample import article
 from tests.web.extract.test_feeds import ATOM, RDF, RSS
 from tests.web.extract.test_xml import LAUGHS
-from tidings.web.extract.dispatch import READERS, extract
 from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions, Unsupported
+from tidings.web.extract.pool import READERS, extract
 
 # A broken PDF may take the process with it, which is what workers are for.
 LABELS = sorted({label.replace("*", "x") for label in READERS if "pdf" not in label} | {"", "nonsense", "a/b"})

@@ -8,9 +8,8 @@ import pytest
 
 from tests.web.extract.pdfs import many_pages, packed_page
 from tests.web.extract.test_xml import LAUGHS, QUADRATIC
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, ExtractionFailed, ExtractOptions
-from tidings.web.extract.pool import ExtractionPool
+from tidings.web.extract.pool import ExtractionPool, extract
 
 pytestmark = pytest.mark.anyio
 

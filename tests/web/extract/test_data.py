@@ -8,9 +8,8 @@ import pytest
 
 from tidings._kit.bounded_json import NotJson
 from tidings.web.extract.data import written
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
-from tidings.web.extract.pool import decoded_outcome, encoded_outcome
+from tidings.web.extract.pool import decoded_outcome, encoded_outcome, extract
 
 URL = "https://harbour.example/data"
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.web.extract.pdfs import SCAN, assembled, encrypted, many_pages, packed_page, paragraph, pdf, text_page
 from tests.web.extract.sample import SENTENCES
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions
 from tidings.web.extract.pdf import PdfLine, PdfPart, parts_of
+from tidings.web.extract.pool import extract
 
 URL = "https://harbour.example/report.pdf"
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.web.extract.pdfs import paragraph, pdf, text_page
 from tests.web.extract.sample import article
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, ExtractionFailed, ExtractOptions, Unsupported
+from tidings.web.extract.pool import extract
 from tidings.web.extract.sniff import as_text, as_utf8, looks_binary, truly
 
 URL = "https://harbour.example/thing"

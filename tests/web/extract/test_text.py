@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions
+from tidings.web.extract.pool import extract
 
 URL = "https://harbour.example/notes"
 

@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Caps, Extracted, ExtractionFailed, ExtractOptions
+from tidings.web.extract.pool import extract
 
 URL = "https://harbour.example/data.xml"
 

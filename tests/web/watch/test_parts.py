@@ -7,9 +7,9 @@ import pytest
 from tests.web.agent import at
 from tests.web.fetch.servers import Page, text
 from tests.web.shelf import Changing, Shelf, both, shelf
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import ExtractOptions
 from tidings.web.extract.part import BadPart, check_part
+from tidings.web.extract.pool import extract
 from tidings.web.page_options import FetchOptions
 from tidings.web.watch.state import BadCondition, check_condition
 from tidings.web.watch.watcher import TOOL

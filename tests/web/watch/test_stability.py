@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.web.shelf import Changing, both, shelf
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import ExtractOptions
+from tidings.web.extract.pool import extract
 
 pytestmark = pytest.mark.anyio
 

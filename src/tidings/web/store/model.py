@@ -22,7 +22,7 @@ class StoredVersion:
     raw_type: str | None = None
     screenshot: bytes | None = None  # a PNG
     entries: tuple[FeedEntry, ...] = ()
-    memory: str = ""  # which blocks the page had, and which were chosen; see `extract.html.memory`
+    memory: str = ""  # which blocks the page had, and which were chosen; see `extract.html.choose`
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.web.shelf import Changing, both, shelf
-from tidings.web.extract.dispatch import extract
+from tidings.web.extract.pool import extract
 from tidings.web.resources import difference
 
 STORY = "<p>A mug made of stoneware, which keeps tea warm for an hour and fits under most coffee machines.</p>"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.model import Extracted, ExtractOptions
+from tidings.web.extract.pool import extract
 
 
 def read(html: str, **options: object) -> Extracted:

@@ -7,9 +7,9 @@ import pickle
 import pytest
 
 from tests.web.extract.sample import FOOTER, MENU, SENTENCES, article, page, paragraphs
-from tidings.web.extract.dispatch import extract
 from tidings.web.extract.html.read import plain_text
 from tidings.web.extract.model import Caps, Extracted, ExtractOptions, Unsupported
+from tidings.web.extract.pool import extract
 
 URL = "https://harbour.example/stories/winter"
 

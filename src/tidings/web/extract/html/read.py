@@ -12,10 +12,9 @@ from dataclasses import replace
 from itertools import islice
 
 from tidings.web.extract.html.blocks import Blocks, PageBlock
-from tidings.web.extract.html.choose import choose, kind_of
+from tidings.web.extract.html.choose import Prior, choose, kind_of, remembered
 from tidings.web.extract.html.facts import facts_of
 from tidings.web.extract.html.features import KINDS
-from tidings.web.extract.html.memory import Prior, remembered
 from tidings.web.extract.html.page import HtmlPage, described, read_page, with_metadata
 from tidings.web.extract.html.posts import Posts, comments_of, is_comment
 from tidings.web.extract.html.tree import Unparsable
