@@ -162,7 +162,16 @@ def _headings_first(content: str, budget: int, blocks: list[BlockSpan]) -> list[
     pieces = pieces_of(content, budget, blocks)
     packing = _Packing(content, pieces, budget)
     before = [0.0, *accumulate(piece.weight for piece in pieces)]
-    behind = _sections_end(pieces)
+    # For each piece the number of the one behind it; for a heading, behind its whole section.
+    behind = list(range(1, len(pieces) + 1))
+    open_: list[int] = []
+    for number, piece in enumerate(pieces):
+        while piece.level and open_ and pieces[open_[-1]].level >= piece.level:
+            behind[open_.pop()] = number
+        if piece.level:
+            open_.append(number)
+    for number in open_:
+        behind[number] = len(pieces)
     first = at = 0
     while at < len(pieces):
         load, piece = before[at] - before[first], pieces[at]
@@ -198,17 +207,3 @@ def _balanced(content: str, budget: int, blocks: list[BlockSpan]) -> list[int]:
             load += piece.weight
             at += 1
     return packing.finish(first)
-
-
-def _sections_end(pieces: Sequence[ChunkPiece]) -> list[int]:
-    """Returns for each piece the number of the one behind it; for a heading, behind its whole section."""
-    behind = list(range(1, len(pieces) + 1))
-    open_: list[int] = []
-    for number, piece in enumerate(pieces):
-        while piece.level and open_ and pieces[open_[-1]].level >= piece.level:
-            behind[open_.pop()] = number
-        if piece.level:
-            open_.append(number)
-    for number in open_:
-        behind[number] = len(pieces)
-    return behind

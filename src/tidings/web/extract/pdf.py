@@ -8,7 +8,7 @@ import ctypes
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
@@ -91,7 +91,14 @@ def parts_of(pages: Sequence[Sequence[PdfLine]]) -> list[PdfPart]:
     counts = Counter(mask for lines in pages for mask in {_mask(line) for line in (*lines[:2], *lines[-2:])})
     # Lines at the top or the bottom of most pages.
     repeated = {_NUMBER, *(mask for mask, count in counts.items() if count * 2 > len(pages))}
-    kept = [_without(lines, repeated if len(pages) >= _REPEATED else frozenset()) for lines in pages]
+    kept: list[Sequence[PdfLine]] = []
+    for lines in pages:
+        first, last = 0, len(lines)
+        while first < last and len(pages) >= _REPEATED and _mask(lines[first]) in repeated:
+            first += 1
+        while first < last and len(pages) >= _REPEATED and _mask(lines[last - 1]) in repeated:
+            last -= 1
+        kept.append(lines[first:last] or lines)
     levels = _levels([line for lines in kept for line in lines])
     parts: list[PdfPart] = []
     for lines in kept:
@@ -103,16 +110,6 @@ def parts_of(pages: Sequence[Sequence[PdfLine]]) -> list[PdfPart]:
             else:
                 parts.append(part)
     return parts
-
-
-def _without(lines: Sequence[PdfLine], repeated: Collection[str]) -> Sequence[PdfLine]:
-    """Returns the lines without repeated ones at both ends; all of them if there are no others."""
-    kept = lines
-    while kept and _mask(kept[0]) in repeated:
-        kept = kept[1:]
-    while kept and _mask(kept[-1]) in repeated:
-        kept = kept[:-1]
-    return kept or lines
 
 
 def _mask(line: PdfLine) -> str:

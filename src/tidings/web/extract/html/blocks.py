@@ -7,10 +7,11 @@ begin and end are kept beside the text, so that a block can become Markdown with
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final
 
 from tidings.web.extract.html import vocabulary
-from tidings.web.extract.html.hidden import HIDDEN_FROM_SOME, INVISIBLE, PLAINLY_HIDDEN, Visibility
+from tidings.web.extract.html.hidden import HIDDEN_FROM_SOME, INVISIBLE, PLAINLY_HIDDEN, of_classes, of_style
 from tidings.web.extract.html.tree import Element, TreeWalk, pieces_within, skip, walk_through
 from tidings.web.extract.html.vocabulary import BY_ROLE, BY_TAG, CODE, MARK, MUTE, POINT, SILENT, SKIP, UNSEEN, WAYS
 
@@ -92,7 +93,7 @@ class Blocks:
     these and the elements that some readers do not see, in document order.
     """
 
-    def __init__(self, root: Element, silent: frozenset[str] = SILENT, visibility: Visibility | None = None) -> None:
+    def __init__(self, root: Element, silent: frozenset[str] = SILENT, rules: frozenset[str] = frozenset()) -> None:
         self.blocks: list[PageBlock] = []
         self.media: list[tuple[int, PageBlock]] = []
         self.root = Node(root, "body", None, 0, 0, "body")
@@ -100,8 +101,9 @@ class Blocks:
         self.invisible: set[Element] = set()
         self.hidden: list[Element] = []
         self._ways = {tag: way for tag, way in WAYS.items() if tag not in SILENT or tag in silent}
-        visibility = visibility or Visibility()
-        self._of_classes, self._of_style, self._ids = visibility.of_classes, visibility.of_style, visibility.ids
+        self._ids = frozenset(one for one in rules if one[0] == "#")
+        # Pages repeat their classes and styles.
+        self._of_classes, self._of_style = cache(partial(of_classes, rules)), cache(of_style)
         self._known: dict[str, tuple[str, Sequence[str], int]] = {}
         # The elements with one of these attributes, and its value.
         self.noted: dict[str, list[tuple[Element, str]]] = {key: [] for key, sort in _SORTS.items() if sort == _NOTED}

@@ -8,7 +8,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache, partial
 from typing import Final
 
 from tidings.web.extract.html.tree import Element, text_pieces
@@ -45,24 +44,16 @@ INVISIBLE: Final = 2
 PLAINLY_HIDDEN: Final = 3
 
 
-class Visibility:
-    """The degree of hiding of a page's elements by class, id and style; 0 is visible."""
-
-    def __init__(self, rules: frozenset[str] = frozenset()) -> None:
-        self.ids = frozenset(one for one in rules if one[0] == "#")  # With their "#", in lower case.
-        # Pages repeat their classes and styles.
-        self.of_classes = cache(partial(_of_classes, rules))
-        self.of_style = cache(_of_style)
-
-
-def _of_classes(rules: frozenset[str], named: str) -> int:
+def of_classes(rules: frozenset[str], named: str) -> int:
+    """Returns the degree of hiding by classes; 0 is visible. `rules` has those that the page hides."""
     words = named.lower().split()
     if rules and any(f".{word}" in rules for word in words):
         return INVISIBLE
     return 0 if _LISTENERS.isdisjoint(words) else HIDDEN_FROM_SOME
 
 
-def _of_style(style: str) -> int:
+def of_style(style: str) -> int:
+    """Returns the degree of hiding by a style."""
     return PLAINLY_HIDDEN if _PLAINLY_HIDING.search(style) else INVISIBLE if hides(style) else 0
 
 
@@ -133,8 +124,8 @@ def _normal(colour: str) -> str:
     return _COLOURS.get(short, short)
 
 
-def visibility_of(styles: Iterable[Element]) -> Visibility:
-    """Returns the visibility by the rules of a page that hide a class or an id anywhere."""
+def hiding_rules(styles: Iterable[Element]) -> frozenset[str]:
+    """Returns the classes and ids, as `.class` and `#id` in lower case, that a rule of a page hides anywhere."""
     found: set[str] = set()
     room = _RULES
     for element in styles:
@@ -148,7 +139,7 @@ def visibility_of(styles: Iterable[Element]) -> Visibility:
                 elif names and "display" in style:
                     # The last rule counts: it may show the element again.
                     found.difference_update(names)
-    return Visibility(frozenset(found))
+    return frozenset(found)
 
 
 def _simple(css: str) -> Iterator[tuple[str, str]]:

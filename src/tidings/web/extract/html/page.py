@@ -20,7 +20,7 @@ from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.text import mail_date
 from tidings.web.extract.html.blocks import Blocks, PageBlock
 from tidings.web.extract.html.embeds import FORMULA_NAMES, write_formulas
-from tidings.web.extract.html.hidden import hidden_texts, visibility_of
+from tidings.web.extract.html.hidden import hidden_texts, hiding_rules
 from tidings.web.extract.html.selectors import remove
 from tidings.web.extract.html.tree import Element, parse
 from tidings.web.extract.html.vocabulary import SILENT
@@ -81,10 +81,10 @@ def read_page(body: bytes, url: str, options: ExtractOptions | None = None) -> H
         if text and len(text) < _LONGEST:
             with contextlib.suppress(ValueError, RecursionError):
                 data += objects_in(json.loads(text, strict=False), 12)
-    visibility = visibility_of(parts["style"])
-    blocks = Blocks(within, visibility=visibility)
+    rules = hiding_rules(parts["style"])
+    blocks = Blocks(within, rules=rules)
     if blocks.root.words < _ENOUGH:  # `noscript` is used only if there is next to nothing without it.
-        others = Blocks(within, SILENT - {"noscript"}, visibility)
+        others = Blocks(within, SILENT - {"noscript"}, rules)
         blocks = others if others.root.words >= _ENOUGH else blocks
     return HtmlPage(
         url=url,

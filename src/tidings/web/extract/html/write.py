@@ -186,7 +186,11 @@ class MarkdownWriter:
         first = rest = "> " * min(quotes, 5)
         if (marker := _nearest(block.node, "li")) is not None:
             indent = "  " * (depth - 1)
-            bullet = _bullet(marker) if marker not in self._items else "  "
+            bullet, around = "  " if marker in self._items else "- ", marker.parent
+            if marker not in self._items and around is not None and around.tag == "ol":
+                start = around.element.get("start") or "1"
+                number = int(start) if start.isdigit() and len(start) < 9 else 1
+                bullet = f"{number + sum(1 for _ in marker.element.itersiblings('li', preceding=True))}. "
             self._items.add(marker)
             first, rest = first + indent + bullet, rest + indent + " " * len(bullet)
         elif block.node.tag == "dt":
@@ -416,15 +420,6 @@ def _list(item: Node) -> Node | None:
     """Returns the outermost list around `item`."""
     lists = [node for node in item.upwards() if node.tag in {"ul", "ol"}]
     return lists[-1] if lists else None
-
-
-def _bullet(item: Node) -> str:
-    parent = item.parent
-    if parent is None or parent.tag != "ol":
-        return "- "
-    before = sum(1 for _ in item.element.itersiblings("li", preceding=True))
-    start = parent.element.get("start") or "1"
-    return f"{(int(start) if start.isdigit() and len(start) < 9 else 1) + before}. "
 
 
 def _language(element: Element) -> str:
