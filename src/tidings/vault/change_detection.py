@@ -168,7 +168,7 @@ def is_file_uri(uri: str) -> bool:
     return bool(address and address.kind in ("note", "attachment") and uri == file_uri(address.argument))
 
 
-def is_of_file(uri: str) -> bool:
+def per_file(uri: str) -> bool:
     """Returns whether the state of a resource depends on one file alone, whatever else is in the index."""
     address = _address(uri)
     return bool(address and address.kind in _OF_FILE and address.mode != "summary")

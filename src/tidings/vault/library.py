@@ -28,14 +28,7 @@ from tidings.bus.shared import LONGEST_STAY
 from tidings.changes import Change, Cursor, ResourceUpdated
 from tidings.errors import TransportError
 from tidings.server.notify import note_own
-from tidings.vault.change_detection import (
-    COMPUTED,
-    FoundChanges,
-    Searches,
-    SubscribedResources,
-    is_file_uri,
-    is_of_file,
-)
+from tidings.vault.change_detection import COMPUTED, FoundChanges, Searches, SubscribedResources, is_file_uri, per_file
 from tidings.vault.files.obsidian import PERIODS
 from tidings.vault.files.outcomes import FileDeleted, FileMoved, FileWritten, Retagged, Undone, WriteFailed
 from tidings.vault.files.paths import Vault
@@ -287,7 +280,7 @@ class VaultLibrary:
         """Publishes a resource that is not in the state in which it was published last."""
 
         def comparable() -> bool:
-            return self._indexer.complete.is_set() or (self._indexer.index.is_built and is_of_file(uri))
+            return self._indexer.complete.is_set() or (self._indexer.index.is_built and per_file(uri))
 
         if not comparable():
             await self._indexer.soon_complete(_FIRST_SECONDS)
@@ -347,7 +340,7 @@ class VaultLibrary:
         # These differ for readers of this process alone, whose index is not complete. They are compared when it is.
         here = set(found.states) if found.local else set[str]()
         if not (found.local or self._indexer.complete.is_set()):
-            here = {uri for uri in self._uncompared.intersection(found.states) if not is_of_file(uri)}
+            here = {uri for uri in self._uncompared.intersection(found.states) if not per_file(uri)}
         # One that is not acknowledged yet has read nothing that may differ now.
         self.deliver_here([uri for uri in here if uri not in self._beginning], found.local and found.listed)
         states = {uri: state for uri, state in found.states.items() if uri not in here}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.vault.shelf import Shelf
-from tidings.vault.bases.formulas import Formula, FormulaBroken
+from tidings.vault.bases.base import Formula, FormulaBroken
 from tidings.vault.resources.render import render
 
 TODAY = date(2026, 1, 31)

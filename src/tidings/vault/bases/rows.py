@@ -15,8 +15,7 @@ from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 from tidings.vault.bases import values
-from tidings.vault.bases.base import Base, BaseView, ViewColumn
-from tidings.vault.bases.formulas import Formula
+from tidings.vault.bases.base import Base, BaseView, Formula, ViewColumn
 from tidings.vault.bases.functions import SUMMARIES
 from tidings.vault.bases.values import FormulaDate, FormulaFailed, FormulaLink, text_of
 from tidings.vault.files.paths import Vault

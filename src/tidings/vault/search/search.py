@@ -16,20 +16,8 @@ from tidings.vault.index.queries import Queries
 from tidings.vault.index.read_file import UTF16, Missed, kind_of, read_bytes, read_file, text_of
 from tidings.vault.index.scan import FolderWalk, VaultAway
 from tidings.vault.notes.model import SEARCHED, IndexEntry
-from tidings.vault.search.query import (
-    And,
-    Case,
-    Fact,
-    Or,
-    Phrase,
-    Property,
-    Query,
-    TagTerm,
-    Within,
-    Word,
-    inside,
-    parse_query,
-)
+from tidings.vault.search import query as tree
+from tidings.vault.search.query import Query, parse_query
 from tidings.vault.search.sql import Sort, Translator, selection
 from tidings.vault.search.text import Candidate, Deadline, LineMatch, OutOfTime, forms_of, matching_lines
 
@@ -154,10 +142,10 @@ def _entries(vault: Vault, query: Query, text: str) -> list[IndexEntry] | None:
     """Returns the files that may match; None if there are too many."""
     may, deadline = _may(query), time.monotonic() + _SECONDS
     parsed = any(  # Whether more of a note counts than its name and its text.
-        isinstance(each, TagTerm | Property)
-        or (isinstance(each, Within) and each.scope in _STRUCTURE)
-        or (isinstance(each, Fact) and each.name == "has")
-        for each in inside(query)
+        isinstance(each, tree.TagTerm | tree.Property)
+        or (isinstance(each, tree.Within) and each.scope in _STRUCTURE)
+        or (isinstance(each, tree.Fact) and each.name == "has")
+        for each in tree.inside(query)
     )
     # A text with one of these may have ASCII letters of the query in lower case that its bytes do not have.
     odd = [letter for ascii_letter, letter in _ODD.items() if ascii_letter in text.lower()]
@@ -195,17 +183,17 @@ def _entries(vault: Vault, query: Query, text: str) -> list[IndexEntry] | None:
 def _may(query: Query) -> May:
     """Returns a test that every matching note passes, and many others do not."""
     match query:
-        case And(parts) | Or(parts):
-            tests, holds = list(map(_may, parts)), all if isinstance(query, And) else any
+        case tree.And(parts) | tree.Or(parts):
+            tests, holds = list(map(_may, parts)), all if isinstance(query, tree.And) else any
             return lambda title, data: holds(may(title, data) for may in tests)
-        case Case(_, part):
+        case tree.Case(_, part):
             return _may(part)
-        case Within(scope, part) if scope not in {"file", "path"}:
+        case tree.Within(scope, part) if scope not in {"file", "path"}:
             return _may(part)
-        case Word(text) | Phrase(text) if text.isascii():
+        case tree.Word(text) | tree.Phrase(text) if text.isascii():
             lower, written = text.lower(), text.lower().encode()
             return lambda title, data: written in data or lower in title
-        case Word(text) | Phrase(text):
+        case tree.Word(text) | tree.Phrase(text):
             forms = forms_of(text.lower().translate(_SIGMA))
 
             def found(title: str, data: bytes) -> bool:
