@@ -13,8 +13,8 @@ from benchmarks.report import Cell, Row, leave_out, say
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
 from tidings.vault.index.scan import plan, read_all
-from tidings.vault.search.meaning import search_by_meaning, search_by_words
 from tidings.vault.search.query import BadQuery
+from tidings.vault.search.search import search_by_meaning, search_by_words
 
 GUIDES: Final = Path(__file__).parents[2] / "docs"
 _SHOWN: Final = 5

@@ -11,9 +11,9 @@ from tests.vault.building import build
 from tidings._kit.lazy import install_command
 from tidings.vault.files.paths import Vault
 from tidings.vault.index.index import Index
-from tidings.vault.search import meaning
-from tidings.vault.search.meaning import parts_of, search_by_meaning
+from tidings.vault.search import search as meaning
 from tidings.vault.search.query import BadQuery
+from tidings.vault.search.search import parts_of, search_by_meaning
 
 NOTES = {
     "Garage.md": "# Car\n\nThe automobile needs new tyres before winter.\n\n## Oil\n\nChange the motor oil in March.\n",
@@ -71,7 +71,7 @@ def test_only_changed_notes_are_embedded_again(index: Index, tmp_path: Path, mon
 
 @installed
 def test_notes_that_there_is_no_time_for_are_counted(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meaning, "_SECONDS", -1.0)
+    monkeypatch.setattr(meaning, "_MEANING_SECONDS", -1.0)
     page = search_by_meaning(index.queries, "bread", limit=5, offset=0, hidden=None)
     assert page.problem == "4 notes were not looked at for their meaning yet: search again."
 

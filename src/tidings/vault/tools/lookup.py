@@ -20,7 +20,7 @@ from tidings.vault.index import graph
 from tidings.vault.notes.model import key
 from tidings.vault.resources.addresses import parse_address
 from tidings.vault.resources.render import iso
-from tidings.vault.search.search import Sort, cold_search
+from tidings.vault.search.search import Sort, cold_search, search_by_meaning
 from tidings.vault.search.search import search as find
 from tidings.vault.tools.results import HitResult, LinkSeen, answer
 from tidings.vault.view import VaultView, hidden_from_search
@@ -57,8 +57,6 @@ def search(view: VaultView, query: str, sort: Sort, span: ResultRange, *, by_mea
     limit, offset, hidden = *span, hidden_from_search(view.vault)
     found = None
     if by_meaning:
-        from tidings.vault.search.meaning import search_by_meaning  # noqa: PLC0415 - few need it
-
         found = search_by_meaning(view.queries, query, limit=limit, offset=offset, hidden=hidden)
     elif view.status.partial and not view.queries.is_built():
         found = cold_search(view.vault, query, limit=limit, offset=offset, sort=sort, hidden=hidden)
