@@ -39,10 +39,7 @@ class VaultWriter:
     ) -> None:
         self.read_only = read_only
         self._disk = Disk(vault, read_only=read_only, texts=texts, journal=journal)
-
-    @property
-    def journal(self) -> WriteJournal:
-        return self._disk.journal
+        self.journal = self._disk.journal
 
     def read(self, path: str) -> FileContent:
         content = self._disk.read(path)
@@ -159,16 +156,13 @@ class VaultWriter:
     ) -> FileWritten:
         def make(before: FileContent | None) -> str:
             check_version(self._disk.texts, path, if_match, before, edit)
-            if before is None:
-                if not create:
-                    raise outcomes.NotThere(
-                        f"There is no file {path!r}. Check the spelling, or allow it to be created."
-                    )
-                return edit("")
-            if before.problem:
+            if before is None and not create:
+                cure = "Check the spelling, or allow it to be created."
+                raise outcomes.NotThere(f"There is no file {path!r}. {cure}")
+            if before is not None and before.problem:
                 cure = "Save it as UTF-8 in an editor, or write all of it."
                 raise outcomes.NotText(f"{path!r} cannot be edited: {before.problem}. {cure}")
-            return edit(before.text)
+            return edit(before.text if before else "")
 
         return self._write(path, make, did, creating=create)
 
@@ -196,9 +190,7 @@ def _renamed(text: str, old: str, new: str) -> tuple[str, int]:
 def _nested(name: str, tag: str) -> str | None:
     """Returns the rest of a nested tag: `/b` of `a/b` in `a`; None if it is not nested in it."""
     parts, depth = name.split("/"), tag.count("/") + 1
-    if key("/".join(parts[:depth])) != key(tag):
-        return None
-    return "".join(f"/{part}" for part in parts[depth:])
+    return "".join(f"/{part}" for part in parts[depth:]) if key("/".join(parts[:depth])) == key(tag) else None
 
 
 def _tag_name(text: str) -> str:

@@ -124,8 +124,7 @@ class Neighbour(NamedTuple):
 def neighbourhood(queries: Queries, path: str, depth: int) -> list[Neighbour]:
     """Returns the files within some links of a file, in either direction of links; the nearest first."""
     names = LinkNames(queries, mount_name(queries, path))
-    found: dict[str, Neighbour] = {path: Neighbour(path, 0, "", "")}
-    edge = {path}
+    found, edge = {path: Neighbour(path, 0, "", "")}, {path}
     for distance in range(1, depth + 1):
         new: dict[str, Neighbour] = {}
         for via, other, way in sorted(_neighbours(queries, names, edge)):

@@ -40,7 +40,6 @@ _PAUSE: Final = 0.004  # Seconds between two attempts: most programs save a file
 _RACY_NS: Final = 2_000_000_000
 _RACY_FINE_NS: Final = 100_000_000  # The same where it counts in parts of a second: some ticks of the system's clock.
 _BINARY_BYTES: Final = 8192
-_READ_AT_ONCE: Final = 1 << 16
 UTF16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OPEN: Final = READING | getattr(os, "O_NOFOLLOW", 0)
 _KINDS: Final[dict[str, Kind]] = {".md": "note", ".canvas": "canvas", ".base": "base"}
@@ -172,7 +171,7 @@ def read_attachment(seen: WalkedFile) -> IndexEntry:
     entry = name_only(seen)
     with suppress(OSError, OverflowError):
         stamp, data = _content(seen, seen.stamp.size)
-        return entry._replace(hash=version_of(data)) if stamp == seen.stamp else entry
+        entry = entry._replace(hash=version_of(data)) if stamp == seen.stamp else entry
     return entry
 
 
@@ -190,7 +189,7 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed:
             if stamp is not None:
                 return _entry(seen, _settled(stamp, now), data)
             time.sleep(_PAUSE)
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return Missed(seen.path, "gone")
     except PermissionError:
         return name_only(seen, "It may not be read: this user has no permission.")
@@ -203,16 +202,10 @@ def read_file(seen: WalkedFile) -> IndexEntry | Missed:
 
 def read_bytes(root: str, inner: str) -> bytes:
     """Returns the content of a file as it is at this moment; nothing if it cannot be read, or is too large."""
-    data = b""
-    with suppress(OSError, MemoryError):
-        file = _open(root, inner)
-        try:
-            while len(more := os.read(file, _READ_AT_ONCE)) == _READ_AT_ONCE and len(data) <= LARGEST:
-                data += more
-            data += more
-        finally:
-            os.close(file)
-    return data if len(data) <= LARGEST else b""
+    with suppress(OSError, MemoryError), os.fdopen(_open(root, inner), "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size <= LARGEST:
+            return file.read()
+    return b""
 
 
 def text_of(kind: Kind, data: bytes) -> str:
@@ -226,20 +219,16 @@ def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
 
     Raises `OverflowError` if it has more than `largest` bytes.
     """
-    file = _open(seen.root, seen.inner)
-    try:
-        before = os.fstat(file)
+    with os.fdopen(_open(seen.root, seen.inner), "rb") as file:
+        before = os.fstat(file.fileno())
         if not stat.S_ISREG(before.st_mode):
             raise FileNotFoundError(seen.path)
         if before.st_size > largest:
             raise OverflowError(before.st_size)
-        if not is_settled(file, before, trusted=not seen.emptied):
+        if not is_settled(file.fileno(), before, trusted=not seen.emptied):
             return None, b""
-        with os.fdopen(file, "rb", closefd=False) as opened:
-            data = opened.read(before.st_size + 1)
-        after = os.fstat(file)
-    finally:
-        os.close(file)
+        data = file.read(before.st_size + 1)
+        after = os.fstat(file.fileno())
     stamp = stamp_of(after)
     return stamp if stamp_of(before) == stamp and len(data) == stamp.size else None, data
 

@@ -145,8 +145,7 @@ def rewrite(text: str, links: Sequence[NoteLink], new_target: Callable[[NoteLink
 def _wiki_place(text: str, link: NoteLink) -> tuple[int, int]:
     start = link.start + (3 if link.embed else 2)
     path = _PATH.split(text[start : link.end - 2], maxsplit=1)[0]
-    if path.endswith("\\") and text.startswith("|", start + len(path)):
-        path = path[:-1]
+    path = path.removesuffix("\\") if text.startswith("|", start + len(path)) else path
     start += len(path) - len(path.lstrip())
     return start, start + len(path.strip())
 

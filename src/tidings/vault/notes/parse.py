@@ -138,26 +138,23 @@ def wiki_link(
 
 
 def _tag_name(page: str, start: int, name: str, last: int) -> str | None:
-    """Returns the tag at `start`, or None if there is none. `last` is the end of the tag before it."""
+    """Returns the tag at `start`, or None if there is none. `last` is the end of the tag before it.
+
+    It may follow a space, a tag, emphasis, a quote's mark or a table cell's.
+    """
     before = page[start - 1]
-    if not before.isspace() and not _may_follow(page, start, last):
-        return None
+    if not before.isspace() and start != last and not (before in "=~" and page[start - 2] == before):
+        near = max(0, start - _NEAR)  # Bounded, or a long line would be read again for each of its tags.
+        line = page.rfind("\n", near, start) + 1
+        if before in "_*":
+            follows = "://" not in page[max(line, page.rfind(" ", near, start), near) : start]
+        else:
+            mark = {">": _QUOTE, "|": _TABLE}.get(before)
+            follows = mark is not None and line > 0 and mark.match(page, line, start) is not None
+        if not follows:
+            return None
     name = (name.rstrip("_") if before == "_" else name).rstrip("/")
     return None if not name or (name.isascii() and name.isdigit()) else name
-
-
-def _may_follow(page: str, start: int, last: int) -> bool:
-    """Returns whether a tag may follow here: after a tag, emphasis, a quote's mark or a table cell's."""
-    before = page[start - 1]
-    if start == last or (before in "=~" and page[start - 2] == before):
-        return True
-    if before not in "_*>|":
-        return False
-    near = max(0, start - _NEAR)  # Bounded, or a long line would be read again for each of its tags.
-    line = page.rfind("\n", near, start) + 1
-    if before in "_*":
-        return "://" not in page[max(line, page.rfind(" ", near, start), near) : start]
-    return line > 0 and (_QUOTE if before == ">" else _TABLE).match(page, line, start) is not None
 
 
 def parse(text: str, name: str) -> Note:

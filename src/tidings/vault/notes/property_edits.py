@@ -270,8 +270,7 @@ class _Editor:
         starts = item_lines(self._text, node)
         if starts is None:
             return None
-        last = self._text.find("\n", end_of(self._text, node))
-        last = len(self._text) if last < 0 else last
+        last = self._text.find("\n", end_of(self._text, node)) % (len(self._text) + 1)  # -1 is the end of the text.
         ends = [*[start - 1 for start in starts[1:]], last]
         lines = [self._text[start:end].rstrip("\r") for start, end in zip(starts, ends, strict=True)]
         indent, quote = " " * cast("int", node.start_mark.column), style_of(node)
@@ -280,16 +279,12 @@ class _Editor:
         return TextChange(starts[0], ends[-1] - self._text.endswith("\r", 0, ends[-1]), "\n".join(written))
 
     def _flow_items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> TextChange | None:
-        """Changes a list in brackets: new items at its end are appended, else it becomes one line."""
+        """Changes a list in brackets: it becomes one line, and items that stay keep their quotes."""
         nodes = cast("list[Node]", node.value)
         starts = [_begin(item) for item in nodes]
         if starts != sorted(set(starts)) or starts[0] < _begin(node):
             return None
-        quote = style_of(node)
-        ends = [end_of(self._text, item) for item in nodes]
-        if _dumped(values[: len(olds)]) == _dumped(olds):
-            added = [flow_text(value, quote) for value in values[len(olds) :]]
-            return TextChange(ends[-1], ends[-1], "".join(f", {item}" for item in added))
+        quote, ends = style_of(node), [end_of(self._text, item) for item in nodes]
         kept = [self._text[start:end] for start, end in zip(starts, ends, strict=True)]
         written = _reused(olds, kept, values, lambda value: flow_text(value, quote))
         return TextChange(starts[0], ends[-1], ", ".join(written))
