@@ -119,7 +119,7 @@ def test_a_file_that_becomes_something_else_is_replaced(index: Index) -> None:
     row = index.queries.file("a.md")
     assert row
     assert (row.kind, row.hash, index.queries.text("a.md")) == ("attachment", None, "")
-    index.apply([make_entry("a.md", "note", Stamp(0, 0, 0, 0), problem="too large")])
+    index.apply([make_entry("a.md", "note", Stamp(0, 0, 0, 0), why="too large")])
     row = index.queries.file("a.md")
     assert row
     assert (row.title, row.problem) == ("a", "too large")
@@ -127,7 +127,7 @@ def test_a_file_that_becomes_something_else_is_replaced(index: Index) -> None:
 
 def test_a_problem_with_the_properties_is_told_beside_one_with_the_bytes(index: Index) -> None:
     note = parse("---\na: [\n---\n", "a")
-    index.apply([make_entry("a.md", "note", Stamp(0, 0, 0, 0), note=note, problem="No UTF-8.")])
+    index.apply([make_entry("a.md", "note", Stamp(0, 0, 0, 0), note=note, why="No UTF-8.")])
     row = index.queries.file("a.md")
     assert row
     assert note.problem

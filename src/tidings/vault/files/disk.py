@@ -150,10 +150,7 @@ class Disk:
     def rename(
         self, place: OpenedFile, to: OpenedFile, check: Callable[[OpenFolder], None] | None = None
     ) -> OpenFolder:
-        """Gives a file or folder a free path; `check` may refuse before that. Raises `AlreadyThere`.
-
-        Returns the folder of the new path, which is closed: `discard` removes what had to be created for it.
-        """
+        """Gives a file or folder a free path; `check` may refuse before. Returns its folder, closed, for `discard`."""
         with ExitStack() as stack:
             here = stack.enter_context(place.enter())
             there = here if to.folder == place.folder else stack.enter_context(to.enter(create=True))
@@ -198,10 +195,7 @@ class Disk:
     def plans(
         self, paths: Iterable[str], update: Callable[[str, str], str], moved: Mapping[str, str] | None = None
     ) -> tuple[list[PlannedEdit], list[outcomes.Skipped]]:
-        """Works out changes of files: `update` takes the path and the text. Returns also what cannot be changed.
-
-        In a move, `moved` has the paths that files will have by then, and files that are missing do not count.
-        """
+        """Works out changes of texts, by path; of missing files, none in a move. `moved` are the paths by then."""
         plans: list[PlannedEdit] = []
         skipped: list[outcomes.Skipped] = []
         for path in dict.fromkeys(paths):

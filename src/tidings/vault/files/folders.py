@@ -1,20 +1,18 @@
 """Folders of a vault, held open while something in them is read or written; files replaced in one step.
 
-A checked path is only text: until it is used, another program can put a symbolic link into it. So `OpenFolder` walks
-from the vault's folder once, name by name, without following links, and everything else happens relative to the folder
-it reached. Systems that cannot hold folders (Windows) check the path again before each step instead.
-
-New content goes to a hidden file beside the old one and is on the disk before the two exchange their names. What was
-displaced is looked at: if it is not what was read, because another program saved the file in that moment, it gets its
-name back. Killed in between, the hidden file stays until the next start.
+`OpenFolder` walks from the vault's folder once, name by name, without following links, and everything else happens
+relative to the folder it reached: another program may put a link into a path that was checked. Systems that cannot hold
+folders (Windows) check the path again before each step. New content is on the disk before two files exchange names. If
+what was displaced is not what was read, it gets its name back. Killed in between, the hidden file stays until the next
+start.
 """
 
 import errno
 import os
 import stat
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -109,6 +107,14 @@ class OpenFolder:
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
         return os.open(self.at(name), flags | _PLAIN, mode, dir_fd=self.fd)
 
+    @contextmanager
+    def opened(self, name: str, flags: int) -> Generator[int]:
+        descriptor = self.open(name, flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
     def read(
         self, name: str, largest: int, *, seconds: float = 2.0, writing: bool = False
     ) -> tuple[bytes, os.stat_result]:
@@ -153,11 +159,7 @@ def _became_a_link(name: str) -> BadPath:
 def replace(
     folder: OpenFolder, name: str, data: bytes, before: FileContent | None, *, hidden: str, in_place: bool = False
 ) -> bool:
-    """Writes a file if it is still as it was `before` (None: it did not exist). Returns whether it was.
-
-    `in_place` keeps the file and changes its content, for one with several names (hard links). `hidden` is the name of
-    the temporary file.
-    """
+    """Writes a file if it is still as it was `before`, through a `hidden` one or `in_place`. Returns whether it was."""
     seen = before and before.seen
     # The system would allow to replace a file that may not be written.
     if seen is not None and not (os.access(folder.at(name), os.W_OK, dir_fd=folder.fd) and seen.st_mode & 0o222):
@@ -181,11 +183,7 @@ def replace(
 
 def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -> bool:
     """Exchanges two files if the second is still as it was `seen`. Otherwise leaves it the content that it has now."""
-    try:
-        descriptor = folder.open(name, READING)
-    except FileNotFoundError:
-        return False
-    try:
+    with suppress(FileNotFoundError), folder.opened(name, READING) as descriptor:
         lease = take_lease(descriptor)
         if lease is FileLease.BUSY or not same_state(os.fstat(descriptor), seen):
             return False
@@ -196,10 +194,7 @@ def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -
             return same and not (lease is FileLease.HELD and is_wanted(descriptor))
 
         placed = _inode(folder, temporary)
-        try:
-            exchange(folder, temporary, name)
-        except FileNotFoundError:
-            return False
+        exchange(folder, temporary, name)
         if is_expected():
             # A program may just be about to open the old file.
             time.sleep(_LINGER if lease is FileLease.HELD else _LINGER_UNKNOWN)
@@ -216,8 +211,7 @@ def _swap(folder: OpenFolder, temporary: str, name: str, seen: os.stat_result) -
             if _inode(folder, temporary) == placed:
                 return False
             placed = displaced
-    finally:
-        os.close(descriptor)
+    return False
 
 
 def exchange(folder: OpenFolder, temporary: str, name: str) -> None:
@@ -242,11 +236,7 @@ def _inode(folder: OpenFolder, name: str) -> int | None:
 
 def _overwrite(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result, before: bytes) -> bool:
     """Changes the content of a file in place, while no other program has it open. Returns whether that was possible."""
-    try:
-        descriptor = folder.open(name, os.O_RDWR | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return False
-    try:
+    with suppress(FileNotFoundError), folder.opened(name, os.O_RDWR | os.O_NONBLOCK) as descriptor:
         if take_lease(descriptor, alone=True) is not FileLease.HELD or not same_state(os.fstat(descriptor), seen):
             return False
         try:
@@ -256,8 +246,7 @@ def _overwrite(folder: OpenFolder, name: str, data: bytes, seen: os.stat_result,
                 fill(descriptor, before)
             raise
         return _inode(folder, name) == seen.st_ino  # Else another program has put a file of its own there.
-    finally:
-        os.close(descriptor)
+    return False
 
 
 def move_to_free_name(folder: OpenFolder, name: str, other: OpenFolder, to: str) -> bool:
@@ -296,7 +285,7 @@ def _copy_attributes(folder: OpenFolder, descriptor: int, name: str, seen: os.st
         with suppress(OSError):
             os.chmod(descriptor, stat.S_IMODE(seen.st_mode))
     if hasattr(os, "listxattr"):
-        with suppress(OSError), os.fdopen(folder.open(name, READING), "rb", buffering=0) as source:
-            for attribute in os.listxattr(source.fileno()):
+        with suppress(OSError), folder.opened(name, READING) as source:
+            for attribute in os.listxattr(source):
                 with suppress(OSError):
-                    os.setxattr(descriptor, attribute, os.getxattr(source.fileno(), attribute))
+                    os.setxattr(descriptor, attribute, os.getxattr(source, attribute))

@@ -2,8 +2,7 @@
 
 Each operation is a file: a byte for its state, a line about it, then its steps with the contents before and after.
 While it is under way, its process holds a lock of that file. So the next start finds the operations of processes that
-were killed (see `recovery`), and the files are a history, from which a change can be undone. The oldest are removed
-when there are too many.
+were killed (see `recovery`), and a change can be undone. The oldest are removed when there are too many.
 """
 
 import hashlib

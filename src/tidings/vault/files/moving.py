@@ -258,10 +258,7 @@ def _files_in(disk: Disk, place: OpenedFile) -> list[str]:
 def put_in_trash(
     place: OpenedFile, folder: OpenFolder, operation: Operation, *, is_folder: bool = False, name: str = ""
 ) -> str:
-    """Moves it to the trash, under its own folders if possible, else at the top. Returns its path within the vault.
-
-    `name` is another one that it has for now.
-    """
+    """Moves a file, called `name` for now, to the trash: with its folders if possible. Returns its path there."""
     stem, dot, extension = (place.name, "", "") if is_folder else place.name.rpartition(".")
     stem, ending = (stem, dot + extension) if stem else (place.name, "")
     while len(f"{stem} 99999{ending}".encode()) > 255 and len(stem) > 1:

@@ -63,10 +63,8 @@ class ObsidianSettings:
     @classmethod
     def read(cls, root: Path) -> "ObsidianSettings":
         folder = root / ".obsidian"
-        app, daily, templates = (
-            read_json(folder / f"{name}.json", _LARGEST_FILE) for name in ("app", "daily-notes", "templates")
-        )
-        plugin = read_json(folder / "plugins/periodic-notes/data.json", _LARGEST_FILE)
+        files = ("app", "daily-notes", "templates", "plugins/periodic-notes/data")
+        app, daily, templates, plugin = (read_json(folder / f"{name}.json", _LARGEST_FILE) for name in files)
         # Its newer version has sets of settings, and other names in them.
         sets = as_dicts(plugin.get("calendarSets"))
         plugin = next(
@@ -116,10 +114,7 @@ def first_day(settings: ObsidianSettings, day: date, period: str) -> date:
 
 
 def fill_template(text: str, settings: ObsidianSettings, *, title: str, when: datetime) -> str:
-    """Fills `{{title}}`, `{{date}}`, `{{time}}`, `{{yesterday}}`, `{{monday}}` and the like into a template.
-
-    They may have a format, as in `{{date:YYYY}}`, and be moved, as in `{{date+7d}}`.
-    """
+    """Fills `{{title}}`, `{{date:YYYY}}`, `{{time}}`, `{{monday}}`, `{{date+7d}}` and the like into a template."""
     formats = {"date": settings.date_format, "time": settings.time_format}
 
     def value(match: re.Match[str]) -> str:

@@ -213,11 +213,7 @@ class Vault:
         raise BadPath(f"There is no vault {quoted(name)}.", f"Begin the path with the name of one: {known}.")
 
     def locate(self, path: str, *, creating: bool = False) -> Path:
-        """Returns the place of a path on the disk, which need not exist.
-
-        With `creating`, its name has to suit all systems. Raises `BadPath` if it is not a path of this vault, or
-        symbolic links on the way lead out of it.
-        """
+        """Returns the place of a path, which need not exist; with `creating`, of a wise one. Raises `BadPath`."""
         if len(path) > _LONGEST:
             raise _too_long(path)
         check_possible(path)
@@ -252,11 +248,7 @@ class Vault:
         return is_possible(path) and not (self._excluded and self._is_excluded(inner))
 
     def missing(self, mount: Mount) -> str | None:
-        """Returns why a vault cannot be used at present, if its disk seems to be missing.
-
-        An unplugged disk can leave an empty folder in its place, and files that are written there are lost when the
-        disk is back. A folder with files in it counts as the vault, wherever it comes from.
-        """
+        """Returns why a vault cannot be used: its disk seems to be missing. An empty folder may be in its place."""
         shown = quoted(mount.root.name)
         try:
             now = mount.identity()

@@ -1,9 +1,8 @@
 """Saves of other programs: reading a file while nobody is saving it, and renaming without loss.
 
 Many editors empty a file and then write it. On Linux a *lease* says whether a program has the file open for writing;
-while the lease is held, a program that wants to open it so has to wait. Elsewhere, and for files of other users, only
-time tells: a file is settled if nothing happened to it for a moment. An empty file has to be quiet for longer, since it
-may be about to be written.
+while it is held, a program that wants to open it so has to wait. Elsewhere, and for files of other users, a file is
+settled if nothing happened to it for a moment; an empty one, which may be about to be written, for a longer one.
 """
 
 import ctypes
@@ -65,8 +64,7 @@ def is_wanted(descriptor: int) -> bool:
 def is_settled(descriptor: int, found: os.stat_result, *, writing: bool = False, trusted: bool = False) -> bool:
     """Returns whether no program seems to be saving an open file. While the descriptor is open, none can begin to.
 
-    One that another program keeps open is not settled for `writing`, however quiet it is. `trusted` is a file of which
-    there is no reason to think that it was just emptied.
+    One that another program keeps open is not settled for `writing`. A `trusted` file was not just emptied.
     """
     now = time.time()
     age = min(abs(now - found.st_ctime), abs(now - found.st_mtime))
@@ -85,10 +83,7 @@ def is_settled(descriptor: int, found: os.stat_result, *, writing: bool = False,
 def read_settled(
     opened: Callable[[], int], name: str, largest: int, *, seconds: float = 2.0, writing: bool = False
 ) -> tuple[bytes, os.stat_result]:
-    """Reads the file that `opened` opens, once nobody is saving it. See `read_open` and `is_settled`.
-
-    Raises `Locked` if it does not settle within `seconds`. A file that only grows can be read all the same.
-    """
+    """Reads a file once nobody is saving it. Raises `Locked` if that lasts, unless the file only grows."""
     until, most = time.monotonic() + seconds, 0
     while True:
         descriptor = opened()
@@ -108,10 +103,7 @@ def read_settled(
 
 
 def rename_with(flag: int, name: str, folder: int | None, to: str, other: int | None) -> bool:
-    """Renames between open folders: `NO_REPLACE` or `EXCHANGE`. Returns False if the system cannot do that.
-
-    Raises `FileExistsError` or another `OSError`.
-    """
+    """Renames with `NO_REPLACE` or `EXCHANGE`; False if the system cannot. Raises `FileExistsError` or `OSError`."""
     if _rename is None or folder is None or other is None:
         return False
     if not _rename(folder, os.fsencode(name), other, os.fsencode(to), flag):

@@ -23,15 +23,15 @@ from tidings.vault.notes.model import key
 from tidings.vault.notes.sections import EditRefused, append, prepend
 
 _PROGRESS_EVERY: Final = 100
+Report = Callable[[int], None]
 
 
 class VaultWriter:
-    """Reads and writes the files of a vault.
+    """Reads and writes the files of a vault. `texts` are what callers have read elsewhere, for conflicts to show.
 
-    Every method that writes raises `BadPath` for a path that is not in the vault, `Conflict` if `if_match` is not the
-    current version, `WriteRefused` if it cannot be one, `ReadOnly`, `FileTooLarge`, and `WriteFailed` for what the
-    system does not allow. After any of them everything is as it was. `texts` are what callers have read elsewhere, so
-    that a conflict can show what has changed since.
+    Every method that writes raises `BadPath`, `Conflict` if `if_match` is not the current version, `WriteRefused` if it
+    cannot be one, `ReadOnly`, `FileTooLarge`, and `WriteFailed` for what the system does not allow. After any of them
+    everything is as it was. Methods that change a text also raise `EditRefused`, `NotText` or `NotThere`.
     """
 
     def __init__(
@@ -73,11 +73,7 @@ class VaultWriter:
         section: str = "",
         at_start: bool = False,
     ) -> FileWritten:
-        """Adds lines to the end of a note, or of one of its sections (see `edits.ReplaceSection`); or `at_start`.
-
-        The start of a note is after its properties. `create` creates a missing note, or heading. Raises `EditRefused`,
-        `NotText` or `NotThere`.
-        """
+        """Adds lines to the end of a note or a section, or `at_start`. `create` creates a missing note, or heading."""
 
         def edit(text: str) -> str:
             if section:
@@ -98,19 +94,12 @@ class VaultWriter:
         return delete(self._disk, path, if_match=if_match, recursive=recursive)
 
     def rename_tag(
-        self,
-        old: str,
-        new: str,
-        notes: Iterable[str],
-        *,
-        dry_run: bool = False,
-        progress: Callable[[int], None] = lambda count: None,
+        self, old: str, new: str, notes: Iterable[str], *, dry_run: bool = False, progress: Report = lambda count: None
     ) -> Retagged:
-        """Renames a tag, and those nested in it, in the properties and the text of `notes`, with or without `#`.
+        """Renames a tag, and those nested in it, in the properties and the text of `notes`; never in code.
 
-        Only the letters of the tag change, wherever the parser finds it; never in code. A note whose tags would not be
-        right is left alone and reported. `dry_run` only finds out what would be changed. `progress` gets the number of
-        notes that are done, from time to time. Raises `EditRefused` if one of the names is not a tag.
+        A note whose tags would not be right is left alone and reported. `dry_run` only finds out what would be changed.
+        `progress` gets the number of notes that are done. Raises `EditRefused` if one of the names is not a tag.
         """
         self._disk.check_allowed()
         old, new = _tag_name(old), _tag_name(new)
@@ -145,10 +134,7 @@ class VaultWriter:
         return [] if self.read_only else recover(self._disk)
 
     def undo(self, which: str = "") -> Undone:
-        """Undoes the last operation of this process; or another one, by its id or the path of a file that it changed.
-
-        Raises `NotThere` if there is none, and `AlreadyThere` if a file was changed since.
-        """
+        """Undoes an operation, by id or path; by default the last one here. Raises `AlreadyThere` or `NotThere`."""
         return undo(self._disk, which)
 
     def _change(

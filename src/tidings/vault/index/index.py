@@ -1,13 +1,9 @@
 """`Index`: the side that writes, in SQLite: its tables (`schema.sql`), its place, its lock, its entries.
 
-A file of the vault is a row of `files`; its contents are rows of other tables that refer to it by the column `file` and
-are numbered by `n` in the order of the text. `apply` is one transaction that replaces everything known of a file by its
-new entry. A tag counts for those that it is nested in, too: a note with `#a/b` is in the total of `a`. It is shown as
-in its first occurrence, by path, then line.
-
-Each set of vaults has a folder in the user's cache with numbered files. A server takes the first one that no other
-server uses, and locks a file beside it for as long as it runs. A file that is damaged, or of another version, is
-rebuilt. If none can be written, the index is in memory.
+`apply` is one transaction that replaces everything known of a file by its new entry. A tag counts for those that it is
+nested in, too, and is shown as in its first occurrence, by path, then line. Each set of vaults has a folder in the
+user's cache with numbered files. A server takes the first one that no other server uses, and locks a file beside it for
+as long as it runs. A file that is damaged, or of another version, is rebuilt.
 """
 
 import hashlib
@@ -211,11 +207,10 @@ class TagChanges:
 
 
 class Index:
-    """The index of `vault`, used by one thread at a time.
+    """The index of `vault` in the folder `cache` or the user's cache, used by one thread at a time.
 
-    It is kept in the folder `cache`, by default in the user's cache; if that is not possible, in memory, and `notes`
-    says why. A folder in the vault itself raises `VaultUnusable`. All methods raise `IndexBlocked` if it cannot be used
-    at the moment, and `IndexDamaged` if it has to be rebuilt.
+    If it can only be in memory, `notes` says why. All methods raise `IndexBlocked` if it cannot be used at the moment,
+    and `IndexDamaged` if it has to be rebuilt.
     """
 
     def __init__(self, vault: Vault, cache: Path | None = None, *, memory: bool = False) -> None:

@@ -1,9 +1,7 @@
 """`Queries`: the side of the index that reads.
 
 Every method sees the last applied batch; several questions within `snapshot()` see the same state. Lists are ordered by
-path unless stated otherwise; the order never depends on when a file was indexed.
-
-Parts of words are found through the `Vocabulary`: first the words that contain one, then the files with these words.
+path unless stated otherwise. Parts of words are found through the `Vocabulary`: first the words that contain one.
 """
 
 import json
@@ -291,10 +289,7 @@ class Queries:
         return dict(self.connection.execute(counted))
 
     def stats(self, *, sums: bool = True) -> dict[str, int]:
-        """Returns counts of everything; with `sums` also the words and bytes of all files, which takes longer.
-
-        Links include embeds. A task is done if there is any character in its checkbox.
-        """
+        """Returns counts of everything; with `sums` of words and bytes, too, which takes longer."""
         ask = self.connection.execute
         kinds: Counter[str] = Counter()
         folders = {mount for mount in self.mounts if mount}

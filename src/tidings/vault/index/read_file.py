@@ -1,12 +1,8 @@
-"""From one file on the disk to one entry of the index, with its rows. Runs in worker processes.
+"""From one file on the disk to one entry of the index, with its rows. Runs in worker processes, and imports little.
 
 `read_file` never raises: the entry of a file that cannot be read, or is not text, says so; a file that does not exist,
-or keeps changing, is `Missed`. Only regular files are opened, so nothing blocks. Imports little, so that the processes
-start fast.
-
-A text is indexed in lower case. Each character of a script without spaces (Chinese, Japanese, Thai …) is a word of its
-own, so that a part of a sentence is a sequence of words. Words are never split where the tokenizer of SQLite does not
-split, or one of them could be missed. A longer word does no harm: SQLite splits it again.
+or keeps changing, is `Missed`. A text is indexed in lower case. Each character of a script without spaces (Chinese,
+Japanese, Thai …) is a word of its own. Words are never split where SQLite's tokenizer does not split.
 """
 
 import codecs
@@ -76,25 +72,18 @@ class Missed(NamedTuple):
 
 
 def make_entry(
-    path: str,
-    kind: Kind,
-    stamp: Stamp,
-    *,
-    version: str | None = None,
-    text: str = "",
-    note: Note | None = None,
-    problem: str | None = None,
+    path: str, kind: Kind, stamp: Stamp, *, version: str = "", text: str = "", note: Note | None = None, why: str = ""
 ) -> IndexEntry:
     """Returns the entry of a file; of one that was not read, if only the first three are given."""
     name = path.rpartition("/")[2]
     title = note.title if note else name if kind == "attachment" else name.rpartition(".")[0]
-    problem = " ".join(filter(None, [problem, note and note.problem])) or None
+    problems = " ".join(filter(None, [why, note and note.problem])) or None
     vocabulary = distinct_words((title, text)) if kind in SEARCHED else ""
     if note is None:
-        return IndexEntry(path, kind, stamp, version, text, title, 0, "{}", problem, {}, vocabulary)
+        return IndexEntry(path, kind, stamp, version or None, text, title, 0, "{}", problems, {}, vocabulary)
     rows = {table: some for table, find in _FOUND.items() if (some := [*find(note)])}
     properties = _json(note.properties)
-    return IndexEntry(path, kind, stamp, version, text, title, note.words, properties, problem, rows, vocabulary)
+    return IndexEntry(path, kind, stamp, version, text, title, note.words, properties, problems, rows, vocabulary)
 
 
 def name_key(path: str, kind: str) -> str:
@@ -161,9 +150,9 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return Stamp(status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode - (inode >> 63 << 64))
 
 
-def name_only(seen: WalkedFile, problem: str | None = None) -> IndexEntry:
+def name_only(seen: WalkedFile, problem: str = "") -> IndexEntry:
     """Returns the entry of a file that is not read."""
-    return make_entry(seen.path, seen.kind, _settled(seen.stamp, time.time_ns()), problem=problem)
+    return make_entry(seen.path, seen.kind, _settled(seen.stamp, time.time_ns()), why=problem)
 
 
 def read_attachment(seen: WalkedFile) -> IndexEntry:
@@ -215,10 +204,7 @@ def text_of(kind: Kind, data: bytes) -> str:
 
 
 def _content(seen: WalkedFile, largest: int) -> tuple[Stamp | None, bytes]:
-    """Returns the stamp of a regular file, or None if it seems to be written at the moment, and its bytes.
-
-    Raises `OverflowError` if it has more than `largest` bytes.
-    """
+    """Returns the stamp of a regular file and its bytes. None: it is being written. Raises `OverflowError`."""
     with os.fdopen(_open(seen.root, seen.inner), "rb") as file:
         before = os.fstat(file.fileno())
         if not stat.S_ISREG(before.st_mode):
@@ -265,7 +251,7 @@ def _entry(seen: WalkedFile, stamp: Stamp, data: bytes) -> IndexEntry:
     except Exception as error:
         logger.exception("the text of %r could not be parsed", seen.path)
         problem = f"Its text could not be parsed ({type(error).__name__}: {error})."
-    return make_entry(seen.path, seen.kind, stamp, version=version_of(data), text=text, note=note, problem=problem)
+    return make_entry(seen.path, seen.kind, stamp, version=version_of(data), text=text, note=note, why=problem)
 
 
 def _canvas(text: str, path: str) -> tuple[Note, str]:
@@ -280,16 +266,15 @@ def _canvas(text: str, path: str) -> tuple[Note, str]:
     return Note(title, {}, 0, (), (), (), (), tuple(canvas_links(text)), (), len(words.split()), problem), words
 
 
-def decode(data: bytes) -> tuple[str, str | None]:
-    """Returns the text of some bytes, and the problem with it. Binary content gives an empty text."""
+def decode(data: bytes) -> tuple[str, str]:
+    """Returns the text of some bytes, and the problem with it, if any. Binary content gives an empty text."""
     codec, name = ("utf-16", "UTF-16") if data.startswith(UTF16) else ("utf-8", "UTF-8")
-    data = data.removeprefix(codecs.BOM_UTF8)
+    data, problem = data.removeprefix(codecs.BOM_UTF8), ""
     if name == "UTF-8" and b"\0" in data[:_BINARY_BYTES]:
         return "", "It is binary, although its name says that it is text."
     try:
-        text, problem = data.decode(codec), None
+        text = data.decode(codec)
     except UnicodeDecodeError as error:
         text = data.decode(codec, errors="replace")
         problem = f"It is not valid {name} from byte {error.start} on: invalid bytes are shown as \ufffd."
-    # SQLite would end a text at NUL.
-    return text.replace("\0", "\ufffd"), problem
+    return text.replace("\0", "\ufffd"), problem  # SQLite would end a text at NUL.

@@ -5,12 +5,8 @@
     for batch in read_all(vault, todo.changed):
         index.apply(batch.entries, batch.gone)    # batch.unsettled is to be looked at later
 
-The stamp of a file decides whether it is read. A file that changed just before it was read is read once more at the
-next occasion: it may change again unnoticed within the same tick of the clock.
-
-Nothing outside the vault is seen. A symbolic link to a file of the same vault counts as a file; one to a folder is left
-out, as in Obsidian, so there are no circles. A vault whose folder is missing raises `VaultAway` and is not a vault
-without files: an unplugged disk removes nothing from the index.
+The stamp of a file decides whether it is read. A symbolic link to a file of the same vault counts as a file; one to a
+folder is left out, as in Obsidian. A vault whose folder is missing raises `VaultAway` and is not a vault without files.
 """
 
 import errno
@@ -151,10 +147,7 @@ class ScanBatch(NamedTuple):
 
 
 def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda count: None) -> ScanPlan:
-    """Returns all differences. Raises `VaultAway` if a vault's folder is missing, or another one now and empty.
-
-    Calls `give_way` for each file with the number of differences so far. It may wait.
-    """
+    """Returns all differences; `give_way` gets their number so far, and may wait. Raises `VaultAway`."""
     roots = identities(vault)
     known = index.stamps()
     vaults_seen: set[str] = set()
@@ -178,10 +171,9 @@ def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda co
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
-    """Returns the differences at these paths and below. Raises `VaultAway` if a folder is missing, or replaced.
+    """Returns the differences at these paths and below, as they are spelled on the disk. Raises `VaultAway`.
 
-    A path may be a file, a folder, or nothing any more. On a disk that ignores case, only the spelling that is written
-    there counts. Other paths of the same file, by a hard or a symbolic link, are looked at too.
+    Other paths of the same file, by a hard or a symbolic link, are looked at too.
     """
     before = identities(vault)
     known = index.roots()

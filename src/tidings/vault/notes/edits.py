@@ -1,9 +1,7 @@
 """Edits of a note as values, applied to its text; and the bounded diff that shows them.
 
-Everything that an edit does not name stays as it is, character for character. Inserted text gets the note's line
-endings; a note ends with a line ending, or not, as before. Several edits are all made or none. Each sees the result of
-those before it, except for line numbers: they always count the lines of the text as it was read. Lines that an earlier
-edit of the same call has changed can no longer be named.
+Everything that an edit does not name stays as it is. Inserted text gets the note's line endings. Several edits are all
+made or none. Each sees the result of those before it, except for line numbers, which count as the text was read.
 """
 
 import re

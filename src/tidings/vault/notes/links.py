@@ -96,18 +96,15 @@ def shortest(path: str, source: str, candidates: Candidates, style: Style = "sho
     """Returns the shortest target of a link in `source` that leads to `path` and to no other file."""
     bare = without_md(path)
     name = posixpath.basename(bare)
+    spellings = [bare, path, "/" + bare]
     if style == "relative":
         relative = posixpath.relpath(bare, posixpath.dirname(source) or ".")
-        spellings = [relative, relative if relative.startswith("../") else "./" + relative]
+        spellings = [relative, relative if relative.startswith("../") else "./" + relative, *spellings]
     elif style == "shortest" and len(_fitting(name, candidates, whole=False)) == 1:
-        spellings = [name, bare]
-    else:
-        spellings = [bare]
-    for spelling in (*spellings, bare, path, "/" + bare):
-        # Spaces at the ends of a link are not part of it.
-        if spelling == spelling.strip() and resolve(spelling, source, candidates) == path:
-            return spelling
-    return "/" + path
+        spellings = [name, *spellings]
+    # Spaces at the ends of a link are not part of it.
+    fits = (each for each in spellings if each == each.strip() and resolve(each, source, candidates) == path)
+    return next(fits, "/" + path)
 
 
 def rewritten(link: NoteLink, path: str, source: str, candidates: Candidates, style: Style = "shortest") -> str:

@@ -1,10 +1,8 @@
 """Parts of a note's Markdown that are not text (code, mathematics, comments, HTML, escapes), and blocks with an id.
 
 `mask` returns the text, with the same length and line ends, with a filler in place of these parts. It takes time in
-proportion to the text, whatever the text: a mark that was not found once is not searched again.
-
-A block that links can point at is a paragraph, a list item, or a whole list, table, quote or code block. Its id is at
-the end of the paragraph or item, or on a separate line after the block.
+proportion to the text: a mark that was not found once is not searched again. A block that links can point at is a
+paragraph, a list item, or a whole list, table, quote or code block; its id is at its end, or on a line after it.
 """
 
 import re
@@ -253,10 +251,8 @@ def find_blocks(page: str, code: list[tuple[int, int]], shift: int, line: int) -
         line += page.count("\n", seen, position)
         seen = position
         line_start = page.rfind("\n", 0, position) + 1
-        if page[line_start:position].strip(" \t>"):
-            start, end = _paragraph(page, line_start), position
-        else:
-            start, end = _above(page, line_start, ends)
+        own = page[line_start:position].strip(" \t>")
+        start, end = (_paragraph(page, line_start), position) if own else _above(page, line_start, ends)
         end = start + len(page[start:end].rstrip())
         blocks.append(NoteBlock(found[1], line, start + shift, end + shift))
     return blocks
@@ -281,9 +277,6 @@ def _above(page: str, line_start: int, code: dict[int, int]) -> tuple[int, int]:
     if end in code:
         return code[end], end
     start = page.rfind("\n", 0, end) + 1
-    while start > 1:
-        above = page.rfind("\n", 0, start - 1) + 1
-        if _BLANK.match(page, above):
-            break
+    while start > 1 and not _BLANK.match(page, above := page.rfind("\n", 0, start - 1) + 1):
         start = above
     return start, end

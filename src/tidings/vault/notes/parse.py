@@ -1,10 +1,7 @@
 """From a note's text to a `Note`: tags, links, headings, blocks, tasks and properties, by Obsidian's rules.
 
-`parse` never raises, and takes time in proportion to the text, whatever the text. It is fast for usual notes: a syntax
-is not looked for if its characters do not occur.
-
-A `page` is the masked text (see `markdown.mask`) with a line feed before it, so that every line begins after one. A
-position in it plus `shift` is a position in the note.
+`parse` never raises, and takes time in proportion to the text. A `page` is the masked text (see `markdown.mask`) with a
+line feed before it, so that every line begins after one. A position in it plus `shift` is a position in the note.
 """
 
 import re
@@ -215,9 +212,7 @@ def _lines(page: str, text: str, shift: int, line: int) -> tuple[list[Heading], 
 
 def _listed(properties: dict[str, Any], name: str, separator: re.Pattern[str]) -> list[Any]:
     """Returns a property as a list, whatever the case of its name. A text may contain several values."""
-    value = properties.get(name)
-    if value is None:
-        value = next((value for key, value in properties.items() if key.lower() == name), None)
+    value = properties.get(name) or next((value for key, value in properties.items() if key.lower() == name), None)
     if isinstance(value, str):
         return separator.split(value)
     return cast("list[Any]", value) if isinstance(value, list) else []
@@ -235,22 +230,19 @@ def _property_tags(properties: dict[str, Any], text: str, block: Frontmatter) ->
     for name in names:
         if not _VALID.fullmatch(name) or (name.isascii() and name.isdigit()):
             continue
-        found = _find_name(text, name, position, block.end)
-        if found < 0:  # Written with escapes: its position is not known exactly.
-            tags.append(NoteTag(name, line, position, position))
-            continue
-        line += text.count("\n", position, found)
-        position = found + len(name)
-        tags.append(NoteTag(name, line, found, position))
+        found, end = _find_name(text, name, position, block.end), position
+        if found >= 0:  # Else it is written with escapes: its position is not known exactly.
+            line += text.count("\n", position, found)
+            end = found + len(name)
+        tags.append(NoteTag(name, line, max(found, position), end))
+        position = end
     return tags
 
 
 def _find_name(text: str, name: str, start: int, end: int) -> int:
     """Returns the position of `name` as a separate word, or -1."""
     found = text.find(name, start, end)
-    while found >= 0:
-        if not any(around.isalnum() or around in "_/-" for around in (text[found - 1], text[found + len(name)])):
-            break
+    while found >= 0 and any(each.isalnum() or each in "_/-" for each in (text[found - 1], text[found + len(name)])):
         found = text.find(name, found + 1, end)
     return found
 

@@ -1,9 +1,8 @@
 """A note's properties: the block of YAML, or of JSON, between two lines of `---` at its very start.
 
-Values are read by the rules of YAML 1.2, as Obsidian and the npm package `yaml` do: only `true` and `false` are
-booleans; dates, times and `yes` are texts; a name that is a list or a mapping is its text, so that `{{date}}` in a
-template is `{"{ date }": null}`. Errors are reported in words, never raised. A block with an error is read property by
-property: a value that is not YAML is the text as it is written, and a line that is nothing at all is left out.
+Values are read as Obsidian and the npm package `yaml` do, by YAML 1.2: only `true` and `false` are booleans; dates are
+texts; a name that is a mapping is its text, so that `{{date}}` in a template is `{"{ date }": null}`. Errors are in
+words. A block with an error is read property by property, and a value that is not YAML is the text as written.
 """
 
 import json

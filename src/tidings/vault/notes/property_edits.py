@@ -1,12 +1,9 @@
 """Changing one property of a note without touching any other byte.
 
-The tree of the YAML gives the position of a property; its text is replaced there, in the style that it had, or in the
-simplest style that is read as the same value. Items of a list that stay keep their quotes and comments. A block in
-braces (JSON) becomes lines, as in the app. The result is read again before it is returned: an edit that would mean
-anything else is refused.
-
-YAML's own marks are not exact: a block node ends where the next node begins, after empty lines and comments that are
-not its own, and an alias has the marks of its anchor. `places` and `end_of` correct that.
+Its text is replaced in the style that it had, or in the simplest that is read as the same value. Items of a list that
+stay keep their quotes and comments. A block in braces (JSON) becomes lines. The result is read again before it is
+returned. YAML's own marks are not exact: a block node ends where the next node begins, after comments that are not its
+own, and an alias has the marks of its anchor. `places` and `end_of` correct that.
 """
 
 import json
@@ -167,11 +164,7 @@ class BadProperties(ValueError):
 
 
 def set_property(text: str, key: str, value: Any) -> str:
-    """Returns the note with the property set, in its place; a new one at the end of the block, which may be new too.
-
-    Case is ignored in the name, as in the app. Raises `BadProperties` if the block cannot be read, or the value (a
-    text, a number, a boolean, None, a list or a dictionary of these) cannot be written.
-    """
+    """Returns the note with the property set in its place, whatever its case; or at the end. Raises `BadProperties`."""
     wanted = _dumped({key: value})
     block = split(text)
     if block.kind is None:

@@ -1,8 +1,7 @@
 """Parts of a note: its lines, the section of a heading, a block; found, and changed without disturbing the rest.
 
 Lines count from 1 and end with a line feed, with or without a carriage return before it. A part that does not exist, or
-exists more than once, is refused with a suggestion. Blank lines around headings stay as they are; in a section without
-text they are set as in the others.
+exists more than once, is refused with a suggestion. Blank lines stay; new ones are as at the note's other headings.
 """
 
 import re
