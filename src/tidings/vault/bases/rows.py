@@ -8,10 +8,9 @@ proportion to the vault. They are counted, and no time is measured, so that a ba
 import hashlib
 import json
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from tidings.vault.bases import values
@@ -288,7 +287,7 @@ def _sorted(rows: list[BaseRow], sort_key: Callable[[BaseRow], Any], down: bool)
 class _KeptRows:
     """The rows of a base, and the state of the files that they were computed from."""
 
-    def __init__(self) -> None:
+    def __init__(self, *_: object) -> None:  # By what they are kept.
         self.lock = threading.Lock()
         self.clear()
 
@@ -328,21 +327,16 @@ class _KeptRows:
         summaries: list[tuple[str, str, Any]] = []
         for number, (column, name, own) in enumerate(view.summaries):
             cells = [None if isinstance(cell := row.summed[number], FailedCell) else cell for row in rows]
-            compute = partial(SUMMARIES[name], cells) if own is None else partial(_own_summary, own, scope, cells)
+            compute = partial(own.evaluate, scope.within(values=cells)) if own else partial(SUMMARIES[name], cells)
             summaries.append((column.id, name, run.attempt(compute)))
         return ViewRows(run.base, view, rows, total, summaries, [*view.problems, *failures])
-
-
-def _own_summary(formula: Formula, scope: RowScope, cells: list[Any]) -> Any:
-    return formula.evaluate(scope.within(values=cells))
 
 
 class BaseRows:
     """Computes bases, for any thread, and keeps the rows of the last ones."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[Any, _KeptRows] = OrderedDict()
+        self._kept = lru_cache(_KEPT)(_KeptRows)
 
     def views(
         self, queries: Queries, vault: Vault, base: Base, *, mount: str, this: str, now: datetime, keep: bool
@@ -351,13 +345,7 @@ class BaseRows:
         prefix = f"{mount}/" if mount else ""
         span = (prefix, f"{mount}0") if mount else ("", "\U0010ffff")
         stamps: Stamps = {path: tuple(stamp) for path, *stamp in queries.connection.execute(_FILES, span)}
-        kept = _KeptRows()
-        if keep:
-            place = (base.text, this, stamps.get(this), now.date())
-            with self._lock:
-                kept = self._kept[place] = self._kept.pop(place, kept)
-                while len(self._kept) > _KEPT:
-                    self._kept.popitem(last=False)
+        kept = self._kept(base.text, this, stamps.get(this), now.date()) if keep else _KeptRows()
         run = BaseRun(queries, vault, base, prefix=prefix, now=now, this=this, stamps=stamps)
         with kept.lock:
             try:

@@ -90,10 +90,9 @@ def search(
 ) -> SearchPage:
     """Searches the index, in the thread that may use it. Raises `BadQuery`.
 
-    The connection's progress handler is used during the search. At most `limit` hits are returned, after the first
-    `offset`; equal ones are in the order of their paths. At most `matches` lines of a file are shown, and `context`
-    characters of each. `hidden` returns whether a path is excluded by the app's settings; `timeout` is in seconds;
-    `now` is the time from which `modified:7d` counts back, with the time zone of days.
+    Equal hits are in the order of their paths. At most `matches` lines of a file are shown, and `context` characters of
+    each. `hidden` returns whether a path is excluded by the app's settings; `timeout` is in seconds; `now` is the time
+    from which `modified:7d` counts back, with the time zone of days.
     """
     query = parse_query(query) if isinstance(query, str) else query
     connection = queries.connection
