@@ -12,14 +12,8 @@ import pytest
 
 from tidings._kit import files
 from tidings.errors import BadTarget
-from tidings.inspector.catalog import (
-    Catalog,
-    CatalogError,
-    ServerEntry,
-    exported,
-    user_catalog,
-)
-from tidings.inspector.catalog.entry import LARGEST, keep_secrets
+from tidings.inspector.catalog.catalog import Catalog, exported
+from tidings.inspector.catalog.entry import LARGEST, CatalogError, ServerEntry, keep_secrets, user_catalog
 from tidings.inspector.server import ConnectionSpec
 
 WEATHER = ServerEntry(
@@ -246,7 +240,8 @@ def test_a_catalog_that_belongs_to_others_is_only_read(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from tidings.inspector.catalog import Catalog, ServerEntry
+from tidings.inspector.catalog.catalog import Catalog
+from tidings.inspector.catalog.entry import ServerEntry
 catalog = Catalog(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tidings.inspector.catalog import Catalog, find_clients
-from tidings.inspector.catalog.catalog import FoundClient
+from tidings.inspector.catalog.catalog import Catalog, FoundClient, find_clients
 
 DESKTOP = {"mcpServers": {"files": {"command": "npx", "args": ["-y", "files"]}}}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tidings.errors import BadTarget
-from tidings.inspector.catalog import Catalog, ServerEntry, resolve
-from tidings.inspector.catalog.catalog import command_length
+from tidings.inspector.catalog.catalog import Catalog, command_length, resolve
+from tidings.inspector.catalog.entry import ServerEntry
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tidings.inspector.catalog import ServerEntry
+from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.session import Session
 

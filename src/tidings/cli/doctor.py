@@ -25,7 +25,7 @@ from tidings._kit.text import counted, harmless, listed
 from tidings.cli.terminal import option, styled
 
 if TYPE_CHECKING:
-    from tidings.inspector.catalog import ServerEntry
+    from tidings.inspector.catalog.entry import ServerEntry
 
 Verdict = Literal["ok", "look", "wrong"]
 
@@ -201,7 +201,7 @@ def _can_watch() -> bool:
 
 def clients(place: CheckedPath) -> Iterator[Finding]:
     """Checks the servers in the files of AI clients."""
-    from tidings.inspector.catalog import find_clients
+    from tidings.inspector.catalog.catalog import find_clients
 
     found = find_clients(place.home, place.cwd, place.platform, place.environ)
     if not found:

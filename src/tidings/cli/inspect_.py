@@ -27,7 +27,7 @@ from tidings.cli.terminal import all_of, option
 if TYPE_CHECKING:
     import socket
 
-    from tidings.inspector.catalog import ServerEntry
+    from tidings.inspector.catalog.entry import ServerEntry
     from tidings.inspector.session import Session
 
 _FIRST_PORT: Final = 6280
@@ -124,7 +124,7 @@ def _with_credentials(
 
 def _catalog_path(given: Path | None) -> Path:
     if given is None:
-        from tidings.inspector.catalog import user_catalog
+        from tidings.inspector.catalog.entry import user_catalog
 
         return user_catalog(os.environ, sys.platform, Path.home())
     if not given.exists() and not given.parent.is_dir():
@@ -137,8 +137,7 @@ def _resolved(targets: tuple[str, ...], era: str | None, path: Path, *, read_onl
     if not targets:
         return ()
     from tidings.errors import BadTarget
-    from tidings.inspector.catalog import Catalog
-    from tidings.inspector.catalog.catalog import is_runner, resolve
+    from tidings.inspector.catalog.catalog import Catalog, is_runner, resolve
 
     try:
         # A word such as `python`, and more words: one command that is not in quotes.
@@ -251,7 +250,7 @@ def tui_command(inspected: Inspected, *, light: bool) -> None:
 
 async def _run_tui(inspected: Inspected, *, dark: bool) -> None:
     """Runs the inspector in the terminal until the user quits, or the terminal is gone; then disconnects from all."""
-    from tidings.inspector.catalog import Catalog
+    from tidings.inspector.catalog.catalog import Catalog
     from tidings.inspector.session import Session, SessionServers
     from tidings.inspector.tui.app import InspectorApp
 

@@ -25,9 +25,8 @@ from tidings.cli.terminal import all_of, option, styled, typed_line
 from tidings.client.masking import shown_url
 from tidings.client.servers_file import ServersFileEntry
 from tidings.errors import BadTarget, GaveUp, SignInNeeded, TidingsError
-from tidings.inspector.catalog import Catalog, CatalogError, user_catalog
-from tidings.inspector.catalog.catalog import command_length, is_runner, resolve
-from tidings.inspector.catalog.entry import ServerEntry
+from tidings.inspector.catalog.catalog import Catalog, command_length, is_runner, resolve
+from tidings.inspector.catalog.entry import CatalogError, ServerEntry, user_catalog
 
 if TYPE_CHECKING:
     from tidings.client.sign_in import SignInStep

@@ -37,7 +37,7 @@ from tidings.demo import sample, tour
 from tidings.demo.sample import Sample, StageFailed, temporary_folder
 from tidings.demo.servers import ServerProcess
 from tidings.demo.tour import HopSource, Tour, TourProgress, duration
-from tidings.inspector.catalog import ServerEntry
+from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.http.gate import Key
 from tidings.inspector.http.serve import ServePlan, Serving
 from tidings.inspector.records import Record

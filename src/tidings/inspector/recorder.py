@@ -46,11 +46,8 @@ class WireRecorder:
     """A tap that makes records."""
 
     def __init__(self, record: MakeRecord, limits: SessionLimits, clock: Callable[[], float]) -> None:
-        self._record = record
-        self._limits = limits
-        self._clock = clock
-        self._connected = False
-        self._shown_checks = 0
+        self._record, self._limits, self._clock = record, limits, clock
+        self._connected, self._shown_checks = False, 0
         self._checks: dict[str | int, tuple[float, Message]] = {}
         self._begun: dict[int, Exchange] = {}  # Exchanges that are not recorded yet: their message decides.
         self._quiet: set[int] = set()  # The exchanges of liveness checks.
@@ -206,11 +203,9 @@ class Recorder:
     def __init__(
         self, client: LiveClient, server: KnownServer, next_id: Callable[[], str], mask: Callable[[Any], Any]
     ) -> None:
-        self._client = client
+        self._client, self._next_id, self._mask = client, next_id, mask
         self._record, self._view, self._lists, self.wire = server.record, server.view, server.lists, server.wire
         self._limits = server.view.limits
-        self._next_id = next_id
-        self._mask = mask
         self.is_command = client.transport == "stdio"
         self._ids: dict[QueueEntry, str] = {}
         self.entries: dict[str, QueueEntry] = {}  #: The client's entries of the requests that wait or run.

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidings._kit.bounded_json import dumps, mapped
 from tidings.client.config import Backoff, CacheLimits, ClientConfig, Signal, State, Timeouts
@@ -76,6 +76,7 @@ class ConnectionSpec:
         )
 
     def parsed(self) -> "Target":
+        """Parses the address or the command. Raises `BadTarget` if it is not valid."""
         from tidings.client.targets import parse_target, target_of  # noqa: PLC0415 - imports the SDK
 
         if isinstance(self.target, ServerEntry):
@@ -117,7 +118,6 @@ def import_client() -> None:
 
 
 Action = Callable[["LiveClient"], Awaitable[Any]]
-Refusal = Literal["refuse", "decline", "dismiss"]
 
 
 class InspectedServer:
@@ -130,9 +130,8 @@ class InspectedServer:
         self.rules_given: list[Any] = []  #: The rules as the user wrote them.
         self.signing_in: SigningIn | None = None  #: The sign-in by the user that is going on, or was the last.
         self.signing_task: asyncio.Task[None] | None = None
-        self._spec = spec
-        self._record = record
-        self._numbers = count(1)
+        self.spec = spec
+        self._record, self._numbers = record, count(1)
         self._running: dict[str, asyncio.Task[None]] = {}
         self._recorder: Recorder | None = None
         self._known: KnownServer | None = None
@@ -142,19 +141,12 @@ class InspectedServer:
 
     @property
     def name(self) -> str:
-        return self._spec.name
-
-    def parsed_target(self) -> "Target":
-        """Parses its address or command. Raises `BadTarget` if it is not valid."""
-        return self._spec.parsed()
+        return self.spec.name
 
     # The connection.
 
     async def connect(self) -> None:
-        """Connects, and waits for the first outcome: connected, with its lists loaded, or failed.
-
-        The client goes on trying after a failure that may pass.
-        """
+        """Connects, and waits for the first outcome: connected, with its lists loaded, or failed for now."""
         self.start()
         await self._settled.wait()
 
@@ -194,7 +186,7 @@ class InspectedServer:
     async def change(self, spec: ConnectionSpec) -> None:
         again = self.view.state != "disconnected"
         await self.aclose()
-        self._spec = spec
+        self.spec = spec
         self._record("server", {"what": "changed", "entry": spec.shown})
         if again:
             self.start()
@@ -246,10 +238,10 @@ class InspectedServer:
         def answer(question: Any) -> Any:
             return ASK if self.rules is None else self.rules(question)
 
-        target = self._target = self._spec.parsed()
+        target = self._target = self.spec.parsed()
         known = self._known = self._known or KnownServer(self._record, self.view)
         known.wire.start_client()
-        self.client = client = self._spec.client(target, known.wire, answer)
+        self.client = client = self.spec.client(target, known.wire, answer)
         self._recorder = Recorder(client, known, self._next_id, self._mask)
         client.on(StateChanged, state_changed)
         return client
@@ -317,10 +309,7 @@ class InspectedServer:
                 return self._start(method, dict(params or {}), lambda client: client.request(method, params))
 
     def follow_task(self, task_id: str, tool: str | None = None, arguments: Mapping[str, Any] | None = None) -> str:
-        """Follows a task at the server to its end. Returns the id of the request that does so, perhaps an older one.
-
-        It may have been begun elsewhere: then `tool` and `arguments`, which are only shown, are not known.
-        """
+        """Follows a task to its end. Returns the id of the request that does. `tool` and `arguments` are only shown."""
         of_task = [each for each in self.view.requests.values() if each.task is not None and each.task.id == task_id]
         if followed := [request.id for request in of_task if not request.over]:
             return followed[0]
@@ -372,11 +361,9 @@ class InspectedServer:
         return f"r{next(self._numbers)}"
 
     async def wait(self, request_id: str) -> RequestView:
-        """Waits until a request ended, and returns it. Raises `LookupError` if it is not known, or no longer kept."""
+        """Waits until a request ended, and returns it. Raises `KeyError` if it is not known, or no longer kept."""
         if (task := self._running.get(request_id)) is not None:
             await asyncio.wait((task,))
-        if request_id not in self.view.requests:
-            raise LookupError(f"There is no request {request_id!r}, or it is no longer kept.")
         return self.view.requests[request_id]
 
     def cancel(self, request_id: str) -> bool:
@@ -389,10 +376,7 @@ class InspectedServer:
     async def complete(
         self, kind: str, name: str, argument: str, value: str, context: Mapping[str, str] | None = None
     ) -> list[str]:
-        """Returns the server's suggestions for an argument of a prompt, or of a template (by its URI template).
-
-        Raises `TidingsError` if the server could not be asked, or does not answer.
-        """
+        """Returns suggestions for an argument of a "prompt" or "template". Raises `TidingsError` without an answer."""
         client = await self._client_soon(self._next_id(), aside=True)
         from mcp_types import PromptReference, ResourceTemplateReference  # noqa: PLC0415 - the SDK is imported by now
 
@@ -406,10 +390,7 @@ class InspectedServer:
     # Subscriptions.
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribes to a resource or, with a `*` at the end, to all resources whose URI begins so.
-
-        Raises `TidingsError` if the server offers no subscriptions, or refuses this one.
-        """
+        """Subscribes to a URI or, with a `*` at its end, to all that begin so. Raises `TidingsError` if refused."""
         await (await self._client_soon()).subscribe(uri, refresh=True)
 
     async def unsubscribe(self, uri: str) -> None:
@@ -418,14 +399,10 @@ class InspectedServer:
     # Questions.
 
     def answer(self, question_id: str, value: object) -> None:
-        """Answers a question: with a result as JSON, or with a plain value (see `tidings.client.pending`).
-
-        Raises `LookupError` if there is no such open question, and `ValueError` if the value is not a valid answer: the
-        question stays open then.
-        """
+        """Answers an open question with a result or a plain value. Raises `ValueError`: it stays open then."""
         self._client_now().pending.resolve(question_id, value)
 
-    def refuse(self, question_id: str, how: Refusal = "refuse", reason: str = "") -> None:
+    def refuse(self, question_id: str, how: str = "refuse", reason: str = "") -> None:
         """Refuses to answer: with an error that has the reason; or an elicitation with a no, or without a choice."""
         pending = self._client_now().pending
         if how == "refuse":

@@ -20,9 +20,8 @@ from typing import Any, Final, Self
 from tidings._kit.bounded_json import as_size
 from tidings._kit.process import signal_group
 from tidings._kit.suggest import did_you_mean
-from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry
-from tidings.inspector.catalog.catalog import FoundClient, ImportedServers, find_clients, free_name, resolve
-from tidings.inspector.catalog.entry import keep_secrets
+from tidings.inspector.catalog.catalog import Catalog, FoundClient, ImportedServers, find_clients, free_name, resolve
+from tidings.inspector.catalog.entry import CatalogError, ServerEntry, keep_secrets
 from tidings.inspector.records import NOT_STORED, Record, SessionLimits
 from tidings.inspector.server import ConnectionSpec, InspectedServer
 from tidings.inspector.sessions.journal import Journal
@@ -74,10 +73,8 @@ class Session:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Disconnects from all servers, and stores the last records. The view stays.
-
-        The input of a command is closed, and soon after it gets SIGTERM, so that quitting does not take long.
-        """
+        """Disconnects from all servers, and stores the last records. The view stays."""
+        # A command whose input was closed soon gets SIGTERM, so that quitting does not take long.
         asking = asyncio.get_running_loop().call_later(_GRACE, stop_commands, self.pids, signal.SIGTERM)
         try:
             await asyncio.gather(*(server.aclose() for server in self.servers.values()), return_exceptions=True)

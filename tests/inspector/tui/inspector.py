@@ -9,7 +9,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from tests.inspector.tui.terminal import PATIENCE
-from tidings.inspector.catalog import ServerEntry
+from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.records import Record
 from tidings.inspector.server import ConnectionSpec
 from tidings.inspector.session import Session

@@ -14,7 +14,7 @@ from tests.inspector.tui.city import city
 from tests.inspector.tui.inspector import inspector, on_server, until
 from tests.inspector.tui.test_flood import over
 from tests.inspector.tui.test_using import shows
-from tidings.inspector.catalog import Catalog
+from tidings.inspector.catalog.catalog import Catalog
 from tidings.inspector.session import Session, SessionServers
 from tidings.inspector.tui.app import InspectorApp
 

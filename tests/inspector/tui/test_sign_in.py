@@ -8,7 +8,7 @@ import pytest
 
 from tests.client.authorizing import Authorization, agree, guarded
 from tests.inspector.tui.inspector import inspector, screen, until
-from tidings.inspector.catalog import ServerEntry
+from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.session import Session
 from tidings.inspector.tui.app import InspectorApp
 from tidings.inspector.tui.dialogs import SignInDialog

@@ -7,17 +7,3 @@
 The file is `{"mcpServers": {name: entry}}` (see `entry`), readable for its owner alone. `read_only` is for files of
 other programs: any file with `mcpServers` or `servers` in it can be read as a catalog. Nothing here imports the SDK.
 """
-
-from tidings.inspector.catalog.catalog import Catalog, exported, find_clients, resolve
-from tidings.inspector.catalog.entry import LOG_LEVELS, CatalogError, ServerEntry, user_catalog
-
-__all__ = [
-    "LOG_LEVELS",
-    "Catalog",
-    "CatalogError",
-    "ServerEntry",
-    "exported",
-    "find_clients",
-    "resolve",
-    "user_catalog",
-]

@@ -1,12 +1,8 @@
 """`Catalog`: a file of servers, read again for each question and before each change.
 
-Several programs can use it at once. Entries that are not understood are kept, and listed in `problems`.
-
-An export is `mcpServers` JSON for other programs. It is made to be passed on, so secrets are masked in it.
-
-`resolve` finds the server that a user's words mean: a name in the catalog, a server of a file, a URL, or a command.
-
-`find_clients` finds the servers that other programs on this machine know:
+Several programs can use it at once. Entries that are not understood are kept. `resolve` finds the server that a user's
+words mean: a name in the catalog, a server of a file, a URL, or a command. `find_clients` finds the servers that other
+programs on this machine know:
 
 | program | files | section |
 |---|---|---|

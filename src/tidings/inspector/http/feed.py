@@ -1,8 +1,7 @@
 """The feed: what the page has to be sent, kept until every reader has it, and bounded; and the stream that sends it.
 
-The feed listens to a session. For each record it keeps a row, and notes which parts of a server's facts the record
-changed. A reader that has everything up to a record gets the rows since then, and the parts that changed since then,
-made on request: however many records came in between, each part is sent once.
+For each record of a session it keeps a row, and notes which parts of a server's facts the record changed. A reader gets
+the rows since its last record, and the parts that changed since then, made on request: each part is sent once.
 
 The stream sends server-sent events, at most one for each frame of a screen:
 
@@ -61,16 +60,13 @@ class _ServerNotes:
         for part in PARTS.get(record.kind, ()):
             self.touched[part] = record.seq
         uri = record.data.get("uri")
-        match record.kind:
-            case "change" | "content" | "content-failed" | "subscription-failed" if isinstance(uri, str):
-                for each in covering(view, uri):
-                    if self.uris.pop(each.uri, None) is not None:
-                        self.uris[each.uri] = record.seq
-            case "subscriptions":
-                self.replaced = record.seq
-                self.uris = {uri: self.uris.get(uri, record.seq) for uri in view.subscriptions}
-            case _:
-                pass
+        if record.kind == "subscriptions":
+            self.replaced = record.seq
+            self.uris = {uri: self.uris.get(uri, record.seq) for uri in view.subscriptions}
+        elif "subscriptions" in PARTS.get(record.kind, ()) and isinstance(uri, str):
+            for each in covering(view, uri):
+                if self.uris.pop(each.uri, None) is not None:
+                    self.uris[each.uri] = record.seq
 
 
 @dataclass(eq=False)
@@ -120,8 +116,7 @@ class PageFeed:
 
     def mark_level(self, server: str, level: str) -> None:
         """Notes the log level of a server, which no record has."""
-        found = self._servers.get(server)
-        if found is not None:
+        if (found := self._servers.get(server)) is not None:
             found.level = level
             found.touched["level"] = self.seq + 1  # It may be sent more than once, until the next record comes.
             self._wake()

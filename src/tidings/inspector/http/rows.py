@@ -100,20 +100,12 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "hello": ("hello", "answer"),
     "answer-time": ("answer", "counts"),
     "list": ("lists", "counts", "pace"),
-    "message": ("counts",),
-    "exchange": ("counts",),
-    "notification": ("counts",),
-    "log": ("counts",),
-    "stderr": ("counts",),
-    "garbage": ("counts",),
-    "missed": ("counts",),
+    **dict.fromkeys(("message", "exchange", "notification", "log", "stderr", "garbage", "missed"), ("counts",)),
     "request": ("queue", "counts"),
     "task": ("queue",),
     "change": ("counts", "pace", "subscriptions"),
     "content": ("subscriptions", "counts", "pace"),
-    "content-failed": ("subscriptions",),
-    "subscriptions": ("subscriptions",),
-    "subscription-failed": ("subscriptions",),
+    **dict.fromkeys(("content-failed", "subscriptions", "subscription-failed"), ("subscriptions",)),
     "question": ("questions",),
     "answered": ("questions", "counts"),
 }
@@ -136,13 +128,8 @@ def facts_of(part: str, view: ServerView) -> Facts:  # noqa: PLR0911 - one for e
             lists: Facts = {}
             for name in LIST_NAMES:
                 faults = {what: len(getattr(view, what).get(name, ())) for what in ("malformed", "duplicates")}
-                error = error_of(view.list_errors.get(name))
-                lists[name] = {
-                    "total": len(getattr(view, name)),
-                    **faults,
-                    "at": view.loaded_at.get(name),
-                    "error": error,
-                }
+                loaded = {"at": view.loaded_at.get(name), "error": error_of(view.list_errors.get(name))}
+                lists[name] = {"total": len(getattr(view, name)), **faults, **loaded}
             return {"lists": lists}
         case "counts":
             counts = {_KINDS.get(name, name): asdict(count) for name, count in view.counts.items()}

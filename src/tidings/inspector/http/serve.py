@@ -1,14 +1,10 @@
 """A running inspector: the page first, its session right after, and an end within a second.
 
-On SIGINT or SIGTERM every stream is ended, and the servers that were started are stopped; what is left of them is
-killed.
-
 The browser opens the page through a file that only its user can read: every user can see the arguments of a program,
 and the address of the page has the token in it.
 
-The ASGI app has the routes behind the gate, and the files of the built page. The names of the files contain a hash of
-their content, so browsers keep them for good; the page itself is asked for each time. Files that are built again while
-the inspector runs are served at the next load.
+The names of the files of the built page contain a hash of their content, so browsers keep them for good; the page
+itself is asked for each time. Files that are built again while the inspector runs are served at the next load.
 """
 
 import asyncio
@@ -35,7 +31,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidings._kit.uvicorn_seam import HttpServer
-from tidings.inspector.catalog import Catalog, ServerEntry
+from tidings.inspector.catalog.catalog import Catalog
+from tidings.inspector.catalog.entry import ServerEntry
 from tidings.inspector.http.api import calls, catalog, contents, saved_sessions, server, session
 from tidings.inspector.http.context import SLASH, ApiProblem, Guide, Inspector, Running, SavedCalls
 from tidings.inspector.http.feed import PageFeed

@@ -53,15 +53,12 @@ class Journal:
         self.trouble: str | None = None  #: The reason why nothing can be written at present; None as a rule.
         self.written = 0  #: The number of records in the file.
         self.limits = limits or JournalLimits()
-        self._title = title
-        self._clock = clock
-        self._began = 0.0
+        self._title, self._clock, self._began = title, clock, 0.0
         self._waiting: deque[Record] = deque()
         self._put_bytes = self._taken_bytes = 0  # Two numbers: each thread changes its own.
         self._missed = 0
         self._written_bytes = 0
-        self._wake = threading.Event()
-        self._ready = threading.Event()
+        self._wake, self._ready = threading.Event(), threading.Event()
         self._closing = False
         self._thread: threading.Thread | None = None
         self._database: Database | None = None

@@ -1,7 +1,4 @@
-"""The mock server: it answers as a recorded server did.
-
-    await serve_stdio(records)                # until the client disconnects
-    app = asgi(records)                       # at /mcp
+"""The mock server: it answers as a recorded server did, over stdio (`serve_stdio`) or HTTP (`asgi`).
 
 It has the recorded server's name, capabilities, instructions and lists. A tool call, a prompt or a completion gets the
 answers that were recorded for the same arguments, in order; if there are none, the error lists the recorded arguments.

@@ -4,15 +4,10 @@ One SQLite file holds many sessions; several inspectors write to it at once, eac
 read it: the folder has mode 0700, the file 0600. Each function opens the file for itself.
 
 A row of `records` is one record as JSON, or a batch of one server's records, compressed. Successive batches are one
-stream of zlib: messages resemble each other, and the records that explain a message repeat it. A row of kind `batch`
-begins a stream, one of kind `more` continues it.
+stream of zlib: a row of kind `batch` begins a stream, one of kind `more` continues it.
 
-An exported session is JSON Lines. The first line is a header; each other line is a record (`Record.to_line`):
-
-    {"tidings": "session", "version": 1, "servers": ["My vault"], "exported_at": 1794780000.0}
-    {"seq": 1, "at": 1794779000.1, "server": "My vault", "kind": "server", "data": {…}}
-
-A line that is not a record is skipped and reported. Secrets were masked when the records were made.
+An exported session is JSON Lines: a header, `{"tidings": "session", "version": 1, "servers": […], "exported_at": …}`,
+and a record in each other line (`Record.to_line`). A line that is not a record is skipped and reported.
 """
 
 import json
@@ -97,8 +92,7 @@ def default_path() -> Path:
 def open_journal(path: Path, on_set_aside: Callable[[Path, Path, Exception], object]) -> Database:
     """Opens a journal to write to it, and creates it if there is none. Raises `JournalUnusable`.
 
-    A file that is damaged, or is not a journal, is set aside, now or later: `on_set_aside` gets its path, its new path
-    and the reason.
+    A file that is damaged, or none, is set aside, now or later: `on_set_aside` gets its path, the new one, and why.
     """
     database = _database(path, on_damage=OnDamage.SET_ASIDE, aside=_aside, on_set_aside=on_set_aside)
     foreign = Trouble.NOT_A_DATABASE, Trouble.DAMAGED, Trouble.MISFIT, Trouble.OTHER_APPLICATION

@@ -20,7 +20,7 @@ from textual.widgets import ContentSwitcher
 from tidings._kit.bounded_json import as_dict
 from tidings.client.accounts import default_accounts
 from tidings.errors import TidingsError
-from tidings.inspector.catalog import CatalogError
+from tidings.inspector.catalog.entry import CatalogError
 from tidings.inspector.server import InspectedServer
 from tidings.inspector.session import Session, SessionServers
 from tidings.inspector.tui import dialogs
@@ -224,8 +224,7 @@ class InspectorApp(App[None]):
 
     def choose(self, server: str, tab: str | None = None, key: str | None = None) -> None:
         self._listed.choose(server)
-        found = self.session.servers.get(server)
-        if found is not None and found is not self.server:
+        if (found := self.session.servers.get(server, self.server)) is not self.server:
             self._show(found)
         if tab is not None:
             self.action_tab(tab)
@@ -326,11 +325,10 @@ class InspectorApp(App[None]):
 
     @in_background
     async def action_remove_server(self) -> None:
-        if self.server is None:
-            return
-        name = self.server.name
+        name = "" if self.server is None else self.server.name
         kept = " It is removed from the catalog too." if self.servers.writable is not None else ""
-        if await self.push_screen_wait(dialogs.Confirm(f"Remove {one_line(name)}?{kept}", "removes it")):
+        asked = dialogs.Confirm(f"Remove {one_line(name)}?{kept}", "removes it")
+        if name and await self.push_screen_wait(asked):
             await self.servers.remove(name)
 
     def action_scheme(self) -> None:
@@ -354,16 +352,15 @@ class InspectorApp(App[None]):
         if (account := default_accounts().get(url)) is None:
             self.notify("Nobody is signed in to this server.", timeout=3)
         elif await self.push_screen_wait(dialogs.Confirm(f"Sign out {one_line(account.name)}?", "signs out")):
-            revoked = await sign_out(account)
-            self.notify("Signed out. " + ("The tokens were revoked." if revoked else "The tokens were forgotten here."))
+            outcome = "revoked" if await sign_out(account) else "forgotten here"
+            self.notify(f"Signed out. The tokens were {outcome}.")
             await server.aclose()
             await server.connect()
 
     def _url(self) -> str:
         """Returns the URL of the current server; if it has none, says so."""
         entry = self.server.view.entry if self.server is not None else None
-        url = str(as_dict(entry).get("url") or "")
-        if not url:
+        if not (url := str(as_dict(entry).get("url") or "")):
             self.notify("Only a server at a URL has a sign-in.", timeout=3)
         return url
 

@@ -18,7 +18,7 @@ from tidings._kit.bounded_json import as_dict
 from tidings._kit.process import can_open_browser
 from tidings.client.masking import MASK
 from tidings.errors import TidingsError
-from tidings.inspector.catalog import CatalogError, ServerEntry
+from tidings.inspector.catalog.entry import CatalogError, ServerEntry
 from tidings.inspector.session import SessionServers
 from tidings.inspector.tui.theme import in_background
 from tidings.inspector.tui.widgets.bars import Line, one_line
@@ -117,10 +117,10 @@ class EditRequest(Dialog[tuple[str, dict[str, Any]] | None]):
         except (ValueError, RecursionError) as error:
             self.complain(f"This is not JSON: {error}")
             return
-        if not method or not isinstance(params, dict):
+        if method and isinstance(params, dict):
+            self.dismiss((method, cast("dict[str, Any]", params)))
+        else:
             self.complain("Parameters are a JSON object." if method else "The method is empty.")
-            return
-        self.dismiss((method, cast("dict[str, Any]", params)))
 
 
 class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
@@ -144,11 +144,9 @@ class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
             self.complain(f"There is a server called {name!r} already. Give this one another name.")
             return
         try:
-            entry = self._servers.resolve(target, name or None)
+            self.dismiss((self._servers.resolve(target, name or None), not name))
         except (TidingsError, CatalogError) as error:
             self.complain(error)
-            return
-        self.dismiss((entry, not name))
 
 
 class SignInDialog(Dialog[bool | None]):

@@ -36,12 +36,9 @@ def bars(counts: list[int], width: int) -> str:
     """Draws numbers as `width` bars, the highest as a full block."""
     if not counts or width <= 0:
         return ""
-    if width >= len(counts):
-        merged = [counts[at * len(counts) // width] for at in range(width)]
-    else:
-        merged = [0] * width
-        for at, each in enumerate(counts):
-            merged[at * width // len(counts)] += each
+    merged = [counts[at * len(counts) // width] if width >= len(counts) else 0 for at in range(width)]
+    for at, each in enumerate(counts if width < len(counts) else ()):
+        merged[at * width // len(counts)] += each
     top = max(merged)
     return "".join(_BARS[0 if not each else max(1, round(each * 8 / top))] for each in merged)
 
@@ -128,14 +125,11 @@ def tab_parts(chosen: str, view: ServerView | None, style: str) -> list[BarPart]
     """Returns the tabs: with numbers, as names, as short names, or as keys."""
     parts: list[BarPart] = []
     for number, name in enumerate(TABS, 1):
-        on = name == chosen
-        action = f"app.tab('{name}')"
-        label = name.capitalize()
+        on, action, label = name == chosen, f"app.tab('{name}')", name.capitalize()
         if not on and style in ("short", "numbered"):
             label = label[:3] if style == "short" else ""
         parts.append(BarPart(f" {number} ", "accent on chosen" if on else "faint", action))
-        if label:
-            parts.append(BarPart(label + " ", "b-ink on chosen" if on else "soft", action))
+        parts += [BarPart(label + " ", "b-ink on chosen" if on else "soft", action)] if label else []
         note = ""
         if view is not None and name in ("tools", "resources", "prompts") and (count := len(getattr(view, name))):
             note = f"{count:,} "

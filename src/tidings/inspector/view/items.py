@@ -235,14 +235,10 @@ class ListDifference:
     @property
     def words(self) -> str:
         """The differences as text: "search added; 12 removed"."""
-        found = [
-            f"{', '.join(names) if len(names) < 4 else f'{len(names):,}'} {what}"
-            for what in ("added", "removed", "changed")
-            if (names := getattr(self, what))
-        ]
-        if self.more:
-            found.append(f"{self.more:,} more")
-        return "; ".join(found) or "nothing is different"
+        kinds = {"added": self.added, "removed": self.removed, "changed": self.changed}
+        shown = {what: ", ".join(names) if len(names) < 4 else f"{len(names):,}" for what, names in kinds.items()}
+        found = [f"{names} {what}" for what, names in shown.items() if names]
+        return "; ".join([*found, *([f"{self.more:,} more"] if self.more else [])]) or "nothing is different"
 
 
 @dataclass(slots=True)
@@ -391,10 +387,8 @@ class RequestView:
     @property
     def title(self) -> str:
         """The subject: its tool, resource or prompt."""
-        for key in ("name", "uri", "uriTemplate"):
-            if isinstance(found := self.params.get(key), str):
-                return found
-        return _referred(self.params) or self.method
+        texts = (as_text(self.params.get(key)) for key in ("name", "uri", "uriTemplate"))
+        return next((text for text in texts if text is not None), _referred(self.params) or self.method)
 
     @property
     def given(self) -> str:
@@ -511,7 +505,4 @@ def _reads(kind: type[Any]) -> dict[str, Callable[[object], Any]]:
 
 
 #: Everything that the page has rows of.
-ROWS: Final = (
-    *(ChangeView, MessageView, NotificationView, LogView),
-    *(LineView, RequestView, ExchangeView, StateView),
-)
+ROWS: Final = (*(ChangeView, MessageView, NotificationView, LogView), *(LineView, RequestView, ExchangeView, StateView))

@@ -20,8 +20,7 @@ class Ring(Generic[T]):
     def __init__(self, max_entries: int, max_bytes: int = 64 * 2**20) -> None:
         if max_entries < 1 or max_bytes < 1:
             raise ValueError(f"A ring needs room for one entry, not for {max_entries} entries and {max_bytes} bytes")
-        self.max_entries = max_entries
-        self.max_bytes = max_bytes
+        self.max_entries, self.max_bytes = max_entries, max_bytes
         self.total = 0  #: The number of entries ever added.
         self.bytes = 0  #: The approximate size of the kept entries.
         # Three parallel lists and their start: dropping the oldest is one step, and bisection finds an entry in the

@@ -19,6 +19,7 @@ from tidings.inspector.view.rings import Ring
 
 Clock = Callable[[], float]
 Items = dict[str, dict[str, Any]]
+Faults = dict[str, list[dict[str, Any]]]
 
 PACE_SECONDS: Final = 3_600
 _RINGS: Final = ("messages", "exchanges", "notifications", "logs", "changes", "stderr", "answered", "pings")
@@ -59,10 +60,8 @@ class ServerView:
     resources: Items = field(default_factory=Items)
     templates: Items = field(default_factory=Items)
     prompts: Items = field(default_factory=Items)
-    #: For each list: items whose name an earlier item has.
-    duplicates: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
-    #: For each list: `{"item": …, "reason": …}`.
-    malformed: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    duplicates: Faults = field(default_factory=Faults)  #: For each list: items whose name an earlier item has.
+    malformed: Faults = field(default_factory=Faults)  #: For each list: `{"item": …, "reason": …}`.
     #: For each list that could not be loaded: the reason.
     list_errors: dict[str, items.ErrorView] = field(default_factory=dict[str, items.ErrorView])
     loaded_at: dict[str, float] = field(default_factory=dict[str, float])  #: For each list: the time of the last load.
@@ -79,11 +78,9 @@ class ServerView:
     pings: Ring[items.MessageView] = field(init=False, compare=False)
     whole_since: float | None = None  #: If bodies of messages were cut to keep more messages: the time of the last one.
     exchanges: Ring[items.ExchangeView] = field(init=False)
-    notifications: Ring[items.NotificationView] = field(init=False)
-    """All notifications, changes included, but not log messages."""
+    notifications: Ring[items.NotificationView] = field(init=False)  #: Changes included, but not log messages.
     logs: Ring[items.LogView] = field(init=False)
-    stderr: Ring[items.LineView] = field(init=False)
-    """A command's error output, and everything it sent that is not a message."""
+    stderr: Ring[items.LineView] = field(init=False)  #: Error output, and everything sent that is not a message.
     #: The requests that wait or run, and the newest of those that ended.
     requests: dict[str, items.RequestView] = field(default_factory=dict[str, items.RequestView])
     requests_total: int = 0
@@ -95,8 +92,7 @@ class ServerView:
 
     #: Requests on the wire without a response. The fold needs these ten.
     asked: dict[tuple[bool, str | int], items.MessageView] = field(default_factory=dict[Any, Any], repr=False)
-    #: For each kind of list: the `seq` of its last change.
-    list_changes: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)
+    list_changes: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)  #: The `seq` of the last of each.
     prefixes: tuple[str, ...] = field(default=(), repr=False)
     #: The changes that were not read yet, by URI; and for changes that are a part of another one's row: its `seq`.
     unread: dict[str, items.ChangeView] = field(default_factory=dict[Any, Any], repr=False)

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from tidings._kit.bounded_json import NotJson, as_dict, as_dict_or_none, parse_with_comments
 from tidings.errors import BadTarget
-from tidings.inspector.catalog import Catalog, CatalogError, ServerEntry, exported
+from tidings.inspector.catalog.catalog import Catalog, exported
+from tidings.inspector.catalog.entry import CatalogError, ServerEntry
 from tidings.inspector.http.context import ApiProblem, Asked, Routes, unknown
 from tidings.inspector.session import NoSuchServer, SessionServers
 from tidings.inspector.view.view import target_of

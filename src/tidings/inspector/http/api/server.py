@@ -14,7 +14,7 @@ import httpx2
 from tidings._kit.bounded_json import as_dict, as_dicts, as_list, as_text
 from tidings.client.accounts import default_accounts
 from tidings.errors import TidingsError
-from tidings.inspector.catalog import LOG_LEVELS
+from tidings.inspector.catalog.entry import LOG_LEVELS
 from tidings.inspector.forms.check import check_result
 from tidings.inspector.http.api.calls import problem_of
 from tidings.inspector.http.context import ApiProblem, Asked, Fields, Routes, one_of
@@ -175,10 +175,7 @@ async def set_rules(asked: Asked) -> None:
 
 @ROUTES.add("POST", "/model")
 async def ask_model(asked: Asked) -> dict[str, str]:
-    """Returns the text of a model, at any OpenAI-compatible address, as the answer to a sampling question.
-
-    Nothing is sent to the server yet.
-    """
+    """Returns the text of a model, at any OpenAI-compatible address, to be the answer to a sampling question."""
     server, given = asked.server, asked.given
     params = server.view.questions[_question(asked)].params or {}
     address, variable = given.text("address").rstrip("/"), given.text("key_variable", "")
@@ -252,7 +249,7 @@ async def refuse(asked: Asked) -> None:
     """Refuses a question, declines it, or dismisses it without a choice."""
     server, known, given = asked.server, _question(asked), asked.given
     how = one_of("way", given.text("how", "refuse"), ("refuse", "decline", "dismiss"))
-    server.refuse(known, cast("Any", how), given.text("reason", "", empty=True))
+    server.refuse(known, how, given.text("reason", "", empty=True))
 
 
 def _question(asked: Asked) -> str:
@@ -268,7 +265,7 @@ def _question(asked: Asked) -> str:
 
 def _url(server: InspectedServer) -> str:
     """Returns the address of a server. Raises `ApiProblem` if it is a command."""
-    url = getattr(server.parsed_target(), "url", None)
+    url = getattr(server.spec.parsed(), "url", None)
     if not isinstance(url, str):
         raise ApiProblem(409, "not-supported", "Only servers with an address have a sign-in.", "Set a token instead.")
     return url
@@ -306,7 +303,7 @@ async def sign_in(asked: Asked) -> None:
 
     signing = server.signing_in = SigningIn(
         url,
-        headers=getattr(server.parsed_target(), "headers", None),
+        headers=getattr(server.spec.parsed(), "headers", None),
         account=text("account", ""),
         client_id=text("client_id", ""),
         client_secret=text("client_secret", ""),

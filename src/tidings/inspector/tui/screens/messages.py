@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from tidings._kit.bounded_json import is_cut, shown
-from tidings.inspector.catalog import LOG_LEVELS
+from tidings.inspector.catalog.entry import LOG_LEVELS
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, choice, clock, one_line, size, took
 from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, cut_page, json_page, text_page

@@ -26,19 +26,10 @@ from tidings.inspector.view.view import ServerView
 
 def request_state(request: RequestView, now: float) -> tuple[str, str]:
     """Returns the state of a request, and its color."""
-    match request.state:
-        case "completed":
-            return took(request.took) or "done", "bad" if request.is_error else "faint"
-        case "error":
-            return "failed", "bad"
-        case "cancelled":
-            return "cancelled", "warn"
-        case "pending":
-            return "waiting", "soft"
-        case "left":
-            return "not followed", "warn"
-        case state:
-            return progress_words(request, now), "warn" if state == "input_required" else "accent"
+    if request.state == "completed":
+        return took(request.took) or "done", "bad" if request.is_error else "faint"
+    running = progress_words(request, now), "warn" if request.state == "input_required" else "accent"
+    return _ENDS.get(request.state, running)
 
 
 def progress_words(request: RequestView, now: float) -> str:
@@ -104,6 +95,12 @@ def message_parts(message: Any) -> list[Part]:
     return [[(one_line(said.get("role") or "?"), "b-accent")], *map(block_page, blocks), []]
 
 
+_ENDS: Final = {
+    "error": ("failed", "bad"),
+    "cancelled": ("cancelled", "warn"),
+    "pending": ("waiting", "soft"),
+    "left": ("not followed", "warn"),
+}
 _STATES: Final = {"input_required": "input required", "left": "not followed", "error": "failed"}
 _MARKS: Final = {"working": ("●", "accent"), "input_required": ("◆", "warn"), "left": ("○", "warn")}
 
@@ -219,16 +216,11 @@ class RequestSource(EntrySource):
         return [(left, [request_state(entry, self._pane.inspector.now())])]
 
     def page(self, entry: RequestView) -> TextPage:
-        facts: Line = [
-            (one_line(entry.method), "b-ink"),
-            (f"   asked at {clock(entry.created_at, millis=True)}", "soft"),
-        ]
-        if entry.took is not None:
-            facts.append((f", took {took(entry.took)}", "soft"))
-        if entry.result_size:
-            facts.append((f", {size(entry.result_size)}", "soft"))
-        if entry.attempts > 1:
-            facts.append((f", {entry.attempts} attempts", "warn"))
+        asked_at = f"   asked at {clock(entry.created_at, millis=True)}"
+        facts: Line = [(one_line(entry.method), "b-ink"), (asked_at, "soft")]
+        facts += [(f", took {took(entry.took)}", "soft")] if entry.took is not None else []
+        facts += [(f", {size(entry.result_size)}", "soft")] if entry.result_size else []
+        facts += [(f", {entry.attempts} attempts", "warn")] if entry.attempts > 1 else []
         asked: list[Part] = [[], [("Asked", "b-ink")], json_page(entry.params)] if entry.params else []
         outcome: list[Part] = [[], outcome_page(entry)]
         if entry.task is not None and entry.task.pending:  # What it does now is what one looks for.

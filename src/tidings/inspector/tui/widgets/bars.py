@@ -54,14 +54,9 @@ def width_of(line: Iterable[tuple[str, ...]]) -> int:
 
 
 def row(colors: ColorScheme, ground: str, width: int, left: Line, right: Line | None = None) -> Strip:
-    """Returns one line of exactly `width` columns: `left` cut as needed, `right` at its end if both fit.
-
-    A long word, such as a URI, is cut in its middle: names that begin alike often differ at their end.
-    """
-    right = right or []
+    """Returns one line of exactly `width` columns: `left` cut as needed, `right` at its end if both fit."""
+    right = right if right and width_of(right) + 1 <= width - 8 else []
     reserved = width_of(right) + 1 if right else 0
-    if reserved > width - 8:
-        right, reserved = [], 0
     room = width - reserved
     segments: list[Segment] = []
     for text, ink in left:
@@ -79,7 +74,7 @@ def row(colors: ColorScheme, ground: str, width: int, left: Line, right: Line | 
 
 
 def _cut(text: str, room: int) -> str:
-    """Returns the part of a text that fits in `room` columns: of a word its ends, otherwise the beginning."""
+    """Returns the part of a text that fits in `room` columns: of a word, such as a URI, its ends, which tell most."""
     if room <= 0:
         return ""
     tail = 0 if room < 8 or " " in text.strip() or len(text) > 1000 else room * 3 // 5

@@ -1,10 +1,7 @@
 """The widget of every list: it draws only the visible rows; and a list with its head and filter.
 
-A row is one line (or `height` lines) that `draw` makes of an item. The selected item stays selected when others come
-and go: entries that arrive are held back while the user reads, and in a table the selected item is found again by
-its key.
-
-The data of a list is without widgets: `ArrivingEntries`, entries as they arrive, or a `Table` that changes.
+The selected item stays selected when others come and go: entries that arrive are held back while the user reads
+(`ArrivingEntries`), and in a `Table` the selected item is found again by its key.
 """
 
 from bisect import bisect_left
@@ -363,9 +360,7 @@ class RowList(ScrollView, can_focus=True):
 class Column(Vertical):
     """A list with its head and filter. `noun` names a row in the head. `/` opens the filter, Esc closes it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "unfilter", "All", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "unfilter", "All", show=False)]
 
     def __init__(self, model: RowSource[Any], draw: Draw, *, noun: str, empty: str) -> None:
         super().__init__()
