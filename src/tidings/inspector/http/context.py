@@ -25,11 +25,12 @@ from tidings._kit import files
 from tidings._kit.bounded_json import as_dict, as_list, as_texts, dumps, is_number, type_of, weigh
 from tidings._kit.suggest import closest, question
 from tidings.errors import TidingsError
+from tidings.inspector.catalog.entry import CatalogError
 from tidings.inspector.http.feed import PageFeed
 from tidings.inspector.http.gate import Key
 from tidings.inspector.http.rows import error_facts, error_of, is_index
 from tidings.inspector.server import ConnectionSpec, InspectedServer
-from tidings.inspector.session import Session, SessionServers
+from tidings.inspector.session import NoSuchServer, Session, SessionServers
 from tidings.inspector.view.items import ErrorView
 from tidings.inspector.view.view import SessionView
 
@@ -338,15 +339,20 @@ async def _answer(run: Endpoint, largest: int, request: Request) -> Response:
         given = Fields(dict(request.query_params), "query") if asks else Fields(await _body(request, largest))
         value = await run(Asked(request, given))
     except ApiProblem as problem:
-        return problem.response()
+        value = problem.response()
     except TidingsError as error:
-        return answered({"error": error_facts(error)}, _STATUS.get(error.code, 502))
+        value = answered({"error": error_facts(error)}, _STATUS.get(error.code, 502))
+    except NoSuchServer as error:
+        value = unknown("server", error.name, error.names).response()
+    except CatalogError as error:
+        cure = "Check the catalog's file, or choose another name."
+        value = ApiProblem(409, "catalog", str(error), cure).response()
     except ClientDisconnect:
-        return Response(status_code=400)
+        value = Response(status_code=400)
     except Exception:
         logger.exception("The inspector could not answer %s %r", request.method, request.scope["path"])
         message = "The inspector failed to do this."
-        return ApiProblem(500, "unforeseen", message, "See its log.", who="this program").response()
+        value = ApiProblem(500, "unforeseen", message, "See its log.", who="this program").response()
     return value if isinstance(value, Response) else answered(value)
 
 

@@ -4,31 +4,16 @@ Secrets in an entry never reach the page: they are shown as `***`, and a value t
 """
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from tidings._kit.bounded_json import NotJson, as_dict, as_dict_or_none, parse_with_comments
-from tidings.errors import BadTarget
 from tidings.inspector.catalog.catalog import Catalog, exported
-from tidings.inspector.catalog.entry import CatalogError, ServerEntry
-from tidings.inspector.http.context import ApiProblem, Asked, Routes, unknown
-from tidings.inspector.session import NoSuchServer, SessionServers
+from tidings.inspector.catalog.entry import ServerEntry
+from tidings.inspector.http.context import ApiProblem, Asked, Routes
+from tidings.inspector.session import SessionServers
 from tidings.inspector.view.view import target_of
 
 ROUTES: Final = Routes("/api")
-
-
-@contextmanager
-def _as_problems() -> Generator[None]:
-    try:
-        yield
-    except NoSuchServer as error:
-        raise unknown("server", error.name, error.names) from None
-    except CatalogError as error:
-        raise ApiProblem(409, "catalog", str(error), "Check the catalog's file, or choose another name.") from None
-    except BadTarget as error:
-        raise ApiProblem(400, "bad-target", error.message, "Correct the address or the command.") from None
 
 
 def catalog_facts(catalog: Catalog | None) -> dict[str, Any]:
@@ -60,8 +45,7 @@ async def listed(asked: Asked) -> dict[str, Any]:
 async def add(asked: Asked) -> dict[str, Any]:
     """Adds a server, given as an entry or as a user would type it (`target`), and connects to it."""
     servers = asked.running.servers
-    with _as_problems():
-        return _changed(asked, await servers.add(await asyncio.to_thread(_entry, servers, asked.given.values)))
+    return _changed(asked, await servers.add(await asyncio.to_thread(_entry, servers, asked.given.values)))
 
 
 def _entry(servers: SessionServers, given: dict[str, Any]) -> ServerEntry:
@@ -82,17 +66,15 @@ def _from_facts(name: str, facts: dict[str, Any]) -> ServerEntry:
 async def change(asked: Asked) -> dict[str, Any]:
     """Replaces an entry. The session connects to the new one."""
     servers, name, given = asked.running.servers, asked.path["name"], asked.given.values
-    with _as_problems():
-        await servers.find(name)
-        edited = _from_facts(str(given.get("name", name)).strip(), given)
-        return _changed(asked, await servers.change(name, edited))
+    await servers.find(name)
+    edited = _from_facts(str(given.get("name", name)).strip(), given)
+    return _changed(asked, await servers.change(name, edited))
 
 
 @ROUTES.add("DELETE", "/catalog/{name}")
 async def remove(asked: Asked) -> None:
     """Removes a server from the session and the catalog."""
-    with _as_problems():
-        await asked.running.servers.remove(asked.path["name"])
+    await asked.running.servers.remove(asked.path["name"])
     asked.running.feed.mark_stale("catalog")
 
 
@@ -100,23 +82,17 @@ async def remove(asked: Asked) -> None:
 async def clone(asked: Asked) -> dict[str, Any]:
     """Adds a copy of a server."""
     called = asked.given.text("as", "", empty=True)
-    with _as_problems():
-        return _changed(asked, await asked.running.servers.clone(asked.path["name"], called))
+    return _changed(asked, await asked.running.servers.clone(asked.path["name"], called))
 
 
 @ROUTES.add("GET", "/clients")
 async def clients(asked: Asked) -> dict[str, Any]:
     """Returns the servers that other programs on this machine know."""
-    found = [
-        {
-            "client": each.client,
-            "path": str(each.path),
-            "project": None if each.project is None else str(each.project),
-            "servers": [entry.name for entry in each.servers],
-            "problem": each.problem,
-        }
-        for each in await asked.running.servers.clients()
-    ]
+    found: list[dict[str, Any]] = []
+    for each in await asked.running.servers.clients():
+        project = None if each.project is None else str(each.project)
+        facts = {"client": each.client, "path": str(each.path), "project": project, "problem": each.problem}
+        found.append({**facts, "servers": [entry.name for entry in each.servers]})
     return {"clients": found}
 
 
@@ -125,16 +101,15 @@ async def take(asked: Asked) -> dict[str, Any]:
     """Adds servers of another program's file, or of the text of one. They are not connected to."""
     servers, given = asked.running.servers, asked.given
     names = given.names("names")
-    with _as_problems():
-        if "path" in given.values:
-            found = await _in_file(servers, given.text("path"))
-        elif "text" in given.values:
-            found = _in_text(given.text("text"))
-        else:
-            raise ApiProblem(400, "bad-body", "`path` or `text` is missing.", "Give one of them.")
-        if servers.writable is None:
-            raise ApiProblem(409, "catalog-read-only", "The catalog is read-only.", "Start with --catalog FILE.")
-        imported = await servers.take([each for each in found if names is None or each.name in names])
+    if "path" in given.values:
+        found = await _in_file(servers, given.text("path"))
+    elif "text" in given.values:
+        found = _in_text(given.text("text"))
+    else:
+        raise ApiProblem(400, "bad-body", "`path` or `text` is missing.", "Give one of them.")
+    if servers.writable is None:
+        raise ApiProblem(409, "catalog-read-only", "The catalog is read-only.", "Start with --catalog FILE.")
+    imported = await servers.take([each for each in found if names is None or each.name in names])
     asked.running.feed.mark_stale("catalog")
     missing = set(names or ()) - {each.name for each in found}
     skipped = [{"name": name, "reason": "it is in the catalog already"} for name in imported.known]
@@ -167,6 +142,6 @@ async def export(asked: Asked) -> dict[str, Any]:
     """Returns the catalog as an `mcpServers` file, with secrets masked."""
     servers = asked.running.servers
     if servers.catalog is not None:
-        with _as_problems():  # A catalog that cannot be read is not exported as an empty one.
-            await asyncio.to_thread(servers.catalog.entries)
+        # A catalog that cannot be read is not exported as an empty one.
+        await asyncio.to_thread(servers.catalog.entries)
     return {"document": exported((await servers.listing())[0])}
