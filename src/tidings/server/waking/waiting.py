@@ -247,7 +247,8 @@ class Waits:
             uris = await self._core.policy.accepted(ctx, asked)
         except InvalidUri as error:
             raise InvalidUri(error.message + await self._reader.as_uri(ctx, asked)) from None
-        if missing := [uri for uri in asked if uri not in uris]:
+        honoured = set(uris)
+        if missing := [uri for uri in asked if uri not in honoured]:
             raise ResourceNotFound(f"Resource not found: {', '.join(missing[:5])}")
         return uris
 
