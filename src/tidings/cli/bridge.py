@@ -111,7 +111,7 @@ def command(ctx: click.Context, *, http: str | None, config: str | None, token: 
         recording = None if options.record is None else stack.enter_context(closing(_recording(options.record)))
         server = make_server(options, specs, recording)
         http_ = begin(", ".join(spec.name for spec in specs), options.http, options.token)
-        run(server, http_, partial(_follow_files, server, options))
+        run(server, http_, partial(_follow_files, server, options), uvloop=True)
 
 
 def _recording(file: Path) -> "SessionFile":

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
@@ -256,8 +257,13 @@ def run(
     http: Http | None,
     beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
     stdio: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    *,
+    uvloop: bool = False,
 ) -> None:
-    """Serves over HTTP or stdio until the process is asked to stop. `beside` runs meanwhile."""
+    """Serves over HTTP or stdio until the process is asked to stop. `beside` runs meanwhile.
+
+    With `uvloop`, the event loop is uvloop's if it is installed: it takes less time for each message.
+    """
     import anyio
 
     async def serve() -> None:
@@ -273,10 +279,10 @@ def run(
             tasks.cancel_scope.cancel()
 
     gc.freeze()  # The collector need not look again and again at all that is loaded by now, which stays.
-    until_stopped(serve)
+    until_stopped(serve, uvloop=uvloop and find_spec("uvloop") is not None)
 
 
-def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]], *, uvloop: bool = False) -> None:
     """Runs `serve` until it ends or a signal asks the process to stop, which is not a failure."""
     import anyio
 
@@ -285,7 +291,7 @@ def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
-            anyio.run(serve)
+            anyio.run(serve, backend_options={"use_uvloop": uvloop})
     except BaseExceptionGroup as failures:
         named, others = failures.split((TidingsError, Refusal))
         if named is None or others is not None:
