@@ -163,10 +163,12 @@ async def _follow(followed: Followed, tell: Callable[[dict[str, Any]], Any]) -> 
                 page = await parts.store.page_of(await changes.receive())
                 if page is not None and page.versions:
                     found, newest = await difference(parts.store, page), page.versions[0]
-                    entry = await parts.store.get(found.after)
+                    entry = await parts.store.get(found["after"])
                     facts = entry.packet.get("facts", {}) if entry else {}
                     change = {"url": page.url, "address": page.address, "title": newest.title, "facts": facts}
-                    await tell({**change, "changed_at": newest.retrieved_at, "id": found.after, "diff": found.text})
+                    await tell(
+                        {**change, "changed_at": newest.retrieved_at, "id": found["after"], "diff": found["diff"]}
+                    )
                     left -= 1
     except (FetchError, StoreError, BadPart, BadCondition, BadSetting) as error:
         raise Refusal(str(error)) from None

@@ -7,7 +7,7 @@ fetch it. A method's docstring is the description that clients show.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from mcp_types import ContentBlock, EmbeddedResource, TextContent, TextResourceContents
 from pydantic import Field
@@ -34,17 +34,13 @@ class BadBrief(ValueError):
     """The arguments of a prompt cannot be used. The message says why."""
 
 
-@dataclass(frozen=True)
-class KnownPage:
+class KnownPage(NamedTuple):
     """A page that a prompt is about, as the store has it."""
 
     asked: str
+    url: str
     page: StoredPage | None
     entry: StoredVersion | None
-
-    @property
-    def url(self) -> str:
-        return self.page.address if self.page else self.asked
 
 
 async def _known(store: Store, asked: str) -> KnownPage:
@@ -58,7 +54,7 @@ async def _known(store: Store, asked: str) -> KnownPage:
             parse(asked)
         except FetchError as error:
             raise BadBrief(f"{disarm(str(error))}.") from error
-    return KnownPage(asked, page, entry)
+    return KnownPage(asked, page.address if page else asked, page, entry)
 
 
 async def _all_known(store: Store, asked: str) -> list[KnownPage]:
@@ -197,7 +193,7 @@ class WebPrompts:
             "Say first whether anything changed that matters, in one sentence. Then each change: what it was, what it "
             "is, what follows from it. Name changes of wording and layout together, in one line."
         )
-        seen = fit((await difference(store, page, since.strip() or None)).text, ROOM)
+        seen = fit((await difference(store, page, since.strip() or None))["diff"], ROOM)
         more = f"\n\n[{seen.left:,} more characters: read {address('diff', page.page_id)}.]" if seen.left else ""
         return _brief(asked, look, form=form, material=f"What is known so far:\n\n{seen.text}{more}")
 

@@ -11,13 +11,14 @@ of the other: a page stands for its newest version, a version for its page.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, NotRequired, cast
 from urllib.parse import urlsplit
 
 import mcp_types as types
 from anyio import to_thread
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from typing_extensions import TypedDict
 
 from tidings._kit.text import iso, one_line, quoted, shortened
 from tidings.server.families import BadAddress, ResourceFamily, ResourceKind, ResourceMissing, completion
@@ -229,7 +230,7 @@ async def read(store: Store, uri: str) -> ReadResourceContents:
         raise ResourceMissing(f"{uri} is not kept, or no longer: versions expire. `fetch` the page again.")
     page = known_page(await store.page_of(asked.id), asked.id)
     if asked.kind == "diff":
-        return ReadResourceContents((await difference(store, page, asked.since)).text, "text/x-diff")
+        return ReadResourceContents((await difference(store, page, asked.since))["diff"], "text/x-diff")
     versions = await _spoken_for(store, page)
     entry = await _entry(store, page, versions[0].source_id)
     packet = entry.packet
@@ -317,14 +318,14 @@ async def _matching(store: Store, typed: str) -> list[Version]:
     return sorted(pages.values(), key=lambda each: not each.address.lower().partition("://")[2].startswith(plain))
 
 
-class VersionDifference(NamedTuple):
-    """The difference from one version to another."""
+class VersionDifference(TypedDict):
+    """The difference from one version to another, the newest."""
 
-    text: str
-    after: str  # the newest version's source_id
-    before: str | None = None
-    added: int = 0
-    removed: int = 0
+    before: NotRequired[str]  # the source_ids
+    after: str
+    added: int
+    removed: int
+    diff: str
 
 
 async def difference(store: Store, page: StoredPage, since: str | None = None) -> VersionDifference:
@@ -345,7 +346,8 @@ async def difference(store: Store, page: StoredPage, since: str | None = None) -
         if older is not None:
             why = f"{_named(after)} has the same content"
         text = f"{page.address}\nNothing changed: {why}.\n"
-        return VersionDifference(text, newest.source_id, older and older.source_id)
+        same = VersionDifference(after=newest.source_id, added=0, removed=0, diff=text)
+        return same if older is None else {**same, "before": older.source_id}
     before = await _entry(store, page, older.source_id)
     counted, text, added, removed = await to_thread.run_sync(_compared, before, after)
     head = [
@@ -354,7 +356,8 @@ async def difference(store: Store, page: StoredPage, since: str | None = None) -
         f"--- {_named(before)}",
         f"+++ {_named(after)}",
     ]
-    return VersionDifference("\n".join([*head, text]), newest.source_id, older.source_id, added, removed)
+    found = {"before": older.source_id, "after": newest.source_id, "added": added, "removed": removed}
+    return cast("VersionDifference", {**found, "diff": "\n".join([*head, text])})
 
 
 def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, int, int]:

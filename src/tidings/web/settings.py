@@ -53,7 +53,6 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The variable of the environment: `TIDINGS_WEB_MAX_BYTES`."""
         return f"TIDINGS_WEB_{self.name.upper()}"
 
     @property

@@ -157,7 +157,6 @@ class SiteMap:
     url: str
     pages: tuple[SitePage, ...]
     total: int  # the number of pages that were found; there are more than `pages` if the limit left some out
-    sitemaps: tuple[str, ...] = ()  # the sitemaps that were read
     notes: tuple[str, ...] = ()  # the parts that could not be read, and why
 
 
@@ -168,7 +167,6 @@ class Mapper:
         self._fetcher = fetcher
         self._host = ""
         self._pages: dict[str, SitePage] = {}
-        self._sitemaps: list[str] = []
         self._notes: list[str] = []
 
     async def map(self, url: str, *, limit: int) -> SiteMap:
@@ -186,7 +184,7 @@ class Mapper:
             self._notes.append(f"{page.url} is {kind}, not HTML: it has no links. The pages come from sitemaps.")
         await self._read_sitemaps(site)
         pages = tuple(self._pages.values())
-        return SiteMap(page.url, pages[:limit], len(pages), tuple(self._sitemaps), tuple(self._notes))
+        return SiteMap(page.url, pages[:limit], len(pages), tuple(self._notes))
 
     def _add(self, url: str, source: Source, modified: str | None = None, title: str | None = None) -> None:
         with suppress(FetchError):
@@ -236,7 +234,6 @@ class Mapper:
                 tasks.start_soon(one, url)
         following: list[str] = []
         for url in filter(read.__contains__, urls):
-            self._sitemaps.append(url)
             for page, modified in read[url].pages:
                 self._add(page, "sitemap", disarm(modified)[:40] if modified else None)
             if read[url].cut:

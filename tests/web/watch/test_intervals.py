@@ -11,7 +11,6 @@ from tidings.web.watch.state import (
     LONGEST_RETRY,
     LONGEST_RETRY_AFTER,
     Intervals,
-    LookInterval,
     fresh_for,
 )
 from tidings.web.wiring import intervals
@@ -23,11 +22,11 @@ NOW = 1_767_225_600.0  # Thu, 01 Jan 2026 00:00:00 GMT
 def test_the_first_look_begins_with_the_first_interval() -> None:
     pace = LIMITS.after_look(None, changed=False, fresh=None)
 
-    assert (pace.interval, pace.wait) == (100, 100)
+    assert pace == (100, 100)
 
 
 def test_a_first_look_that_finds_a_change_begins_with_half_of_it() -> None:
-    assert LIMITS.after_look(None, changed=True, fresh=None) == LookInterval(50, 50)
+    assert LIMITS.after_look(None, changed=True, fresh=None) == (50, 50)
 
 
 def test_who_wants_to_hear_soon_says_so_by_the_shortest_interval() -> None:
@@ -37,26 +36,26 @@ def test_who_wants_to_hear_soon_says_so_by_the_shortest_interval() -> None:
 
 
 def test_a_change_halves_the_interval_and_none_makes_it_longer() -> None:
-    assert LIMITS.after_look(100, changed=True, fresh=None).wait == 50
-    assert LIMITS.after_look(100, changed=False, fresh=None).wait == 150
+    assert LIMITS.after_look(100, changed=True, fresh=None)[1] == 50
+    assert LIMITS.after_look(100, changed=False, fresh=None)[1] == 150
 
 
 def test_the_interval_stays_within_its_limits() -> None:
-    assert LIMITS.after_look(11, changed=True, fresh=None).wait == 10
-    assert LIMITS.after_look(990, changed=False, fresh=None).wait == 1000
+    assert LIMITS.after_look(11, changed=True, fresh=None)[1] == 10
+    assert LIMITS.after_look(990, changed=False, fresh=None)[1] == 1000
 
 
 def test_a_page_that_is_fresh_for_longer_is_left_alone_for_longer_without_changing_its_history() -> None:
     pace = LIMITS.after_look(100, changed=True, fresh=600)
 
-    assert (pace.interval, pace.wait) == (50, 600)
-    assert LIMITS.after_look(100, changed=True, fresh=10 * DAY).wait == 1000
-    assert LIMITS.after_look(100, changed=True, fresh=1).wait == 50
+    assert pace == (50, 600)
+    assert LIMITS.after_look(100, changed=True, fresh=10 * DAY)[1] == 1000
+    assert LIMITS.after_look(100, changed=True, fresh=1)[1] == 50
 
 
 def test_an_interval_that_somebody_asked_for_is_kept_to_within_the_limits() -> None:
-    assert LIMITS.after_look(100, changed=True, fresh=600, fixed=70).wait == 70
-    assert LIMITS.after_look(100, changed=True, fresh=600, fixed=1).wait == 10
+    assert LIMITS.after_look(100, changed=True, fresh=600, fixed=70)[1] == 70
+    assert LIMITS.after_look(100, changed=True, fresh=600, fixed=1)[1] == 10
 
 
 def test_each_failure_in_a_row_doubles_the_wait() -> None:

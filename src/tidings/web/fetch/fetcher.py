@@ -114,10 +114,7 @@ class FetchCall:
 
 
 def plan(request: Request, limits: Settings, secrets: Secrets | None = None) -> FetchCall:
-    """Returns the call for `request` within the limits. Raises `BadUrl` or `BadRequest`.
-
-    `secrets` has the domains and the value of each that may be sent: `$NAME` in a header or the body stands for it.
-    """
+    """Returns the call for `request`, with secrets for their `$NAME`. Raises `BadUrl` or `BadRequest`."""
     url = parse(request.url)
     used: dict[str, str] = {}
 
@@ -289,11 +286,7 @@ def _content_type(header: str) -> str:
 
 @dataclass(eq=False)
 class Fetcher:
-    """Fetches pages. Owns the connections, the rates of hosts and their robots.txt files.
-
-    Opens nothing before the first request. By default the system resolves names, and TLS trusts the system's
-    authorities.
-    """
+    """Fetches pages. Owns the connections, the rates of hosts and their robots.txt files. Opens nothing before."""
 
     limits: Settings = Settings()  # noqa: RUF009 - a frozen value; of the whole server
     _: KW_ONLY

@@ -50,10 +50,7 @@ class Rates:
 
     @asynccontextmanager
     async def turn(self, host: str, patience: float, *, part: bool = False) -> AsyncGenerator[float]:
-        """Holds a turn at `host`, and yields the seconds that the rate limit took. Raises `NoTurn` after `patience`.
-
-        A `part` of a page takes no turn of the minute, but waits while the host is held.
-        """
+        """Holds a turn at `host`, and yields the seconds that the rate limit took. Raises `NoTurn` after `patience`."""
         entry = self._entry(host)
         entry.users += 1
         try:
@@ -78,7 +75,7 @@ class Rates:
             turn = max(turn, entry.turns[-self.per_minute] + MINUTE)
         if turn - now > patience:
             raise NoTurn(turn - now, held=turn == entry.held_until)
-        if not part:
+        if not part:  # A part of a page takes no turn of the minute.
             insort(entry.turns, turn)
         try:
             if turn > now:

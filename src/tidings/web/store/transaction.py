@@ -78,7 +78,6 @@ class Transaction:
         return row[0] if row else None
 
     def column(self, query: str, *values: object, **named: object) -> list[str]:
-        """Returns the texts of a query that has one column."""
         return [text for (text,) in self.do(query, *values, **named)]
 
     def number(self) -> int:
@@ -97,7 +96,6 @@ class Transaction:
             self.do(statement)
 
     def expired(self) -> list[str]:
-        """Returns the source_ids of expired entries."""
         return self.column("SELECT source_id FROM entries WHERE pinned = 0 AND expires_at <= :now ORDER BY no")
 
     def make_room(self, kept: str) -> list[str]:

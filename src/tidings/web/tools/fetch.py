@@ -1,7 +1,6 @@
 """The tools that get pages: `fetch`, `extract` and `map`.
 
-An answer has as much of the text as fits, what is left and how to get it, and links to the rest. The docstrings of the
-tools and the descriptions are read by language models, which pay for each word.
+An answer has as much of the text as fits, what is left and how to get it, and links to the rest.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """The parts of all tools: common arguments, answers, the words for errors, and the progress of a call.
 
-An answer has data for programs beside a text to read. Keys without a value are left out. What does not fit into the
-answer is counted, with the way to get it.
+An answer has data for programs beside a text to read. What does not fit into it is counted, with the way to get it.
+Language models read the docstrings of the tools and the descriptions, and pay for each word.
 """
 
 from collections.abc import AsyncGenerator, Sequence

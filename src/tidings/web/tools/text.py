@@ -1,7 +1,4 @@
-"""The tools that work with stored pages, or with a text that the caller has: `chunk`, `compact` and `diff`.
-
-The docstrings of the tools and the descriptions are read by language models, which pay for each word.
-"""
+"""The tools that work with stored pages, or with a text that the caller has: `chunk`, `compact` and `diff`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ from tidings.web.documents.compact import Mode, compact
 from tidings.web.documents.invisible import disarm
 from tidings.web.documents.model import Chunk, Compacted
 from tidings.web.page_options import STRICT
-from tidings.web.resources import address, difference, known_page, meant, source_id_of
+from tidings.web.resources import VersionDifference, address, difference, known_page, meant, source_id_of
 from tidings.web.tools.results import BadArgument, MaxTokens, Start, answer
 from tidings.web.wiring import WebWiring
 
@@ -69,17 +66,12 @@ class Chunks(TypedDict):
     next_start: NotRequired[int]
 
 
-class DiffResult(TypedDict):
+class DiffResult(VersionDifference):
     """The changes of a page."""
 
     page_id: str
     url: str
     diff_uri: str
-    before: NotRequired[str]
-    after: str
-    added: int
-    removed: int
-    diff: str
     left_out: NotRequired[str]
 
 
@@ -183,18 +175,10 @@ class TextTools:
         parts = self._parts()
         known = known_page((await meant(parts.store, page))[0], page)
         found = await difference(parts.store, known, source_id_of(since) if since else None)
-        part = fit(found.text, max_tokens or parts.settings.answer_tokens, start)
-        data = DiffResult(
-            page_id=known.page_id,
-            url=known.address,
-            diff_uri=address("diff", known.page_id),
-            after=found.after,
-            added=found.added,
-            removed=found.removed,
-            diff=part.text,
-        )
-        if found.before:
-            data["before"] = found.before
+        part = fit(found["diff"], max_tokens or parts.settings.answer_tokens, start)
+        page_id = known.page_id
+        data = DiffResult(**found, page_id=page_id, url=known.address, diff_uri=address("diff", page_id))
+        data["diff"] = part.text
         text = past_end(part.start, part.total) or part.text
         if part.left:
             data["left_out"] = f"{part.left:,} of {part.total:,} characters are left: go on with start={part.end}."

@@ -1,7 +1,4 @@
-"""The tools that watch pages, for clients that cannot subscribe: `watch` and `unwatch`.
-
-The docstrings of the tools and the descriptions are read by language models, which pay for each word.
-"""
+"""The tools that watch pages, for clients that cannot subscribe: `watch` and `unwatch`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tidings._kit.text import mail_date
 from tidings.web.documents.model import LLMPacket
@@ -184,13 +184,6 @@ LONGEST_RETRY = 3600.0  # seconds between two looks at a page that fails or is g
 LONGEST_RETRY_AFTER = 7 * DAY  # a site that says "in ten years" means no; a watched page is still looked at once a week
 
 
-class LookInterval(NamedTuple):
-    """The interval that the history of a page gives, and the wait until its next look."""
-
-    interval: float
-    wait: float
-
-
 @dataclass(frozen=True)
 class Intervals:
     """The limits of the wait between two looks, in seconds."""
@@ -205,17 +198,17 @@ class Intervals:
 
     def after_look(
         self, interval: float | None, *, changed: bool, fresh: float | None, fixed: float | None = None
-    ) -> LookInterval:
-        """Returns the interval after a look that worked; `fixed`, the caller's, goes before what history and site say.
+    ) -> tuple[float, float]:
+        """Returns the interval after a look that worked, and the wait. `fixed`, the caller's, goes before all else.
 
         `interval` is the one so far, None at the first look; `fresh` the seconds for which the site's answer is fresh.
         """
         if fixed is not None:
             asked = self.within(fixed)
-            return LookInterval(asked, asked)
+            return asked, asked
         known = self.first if interval is None else interval
         following = self.within(known * (0.5 if changed else 1.0 if interval is None else 1.5))
-        return LookInterval(following, self.within(max(following, fresh or 0.0)))
+        return following, self.within(max(following, fresh or 0.0))
 
     def after_failure(self, failures: int, *, retry_after: float | None, fixed: float | None = None) -> float:
         """Returns the wait after `failures` failed looks in a row. The interval stays."""

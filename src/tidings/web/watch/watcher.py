@@ -247,8 +247,8 @@ class PageWatcher:
         fresh = fresh_for(found.headers or {}, self._store.clock())
         # Without a request, there is nothing to learn.
         fixed = known if plan.every is None and found.headers is None else plan.every
-        pace = self.limits.after_look(state.interval, changed=changed, fresh=fresh, fixed=fixed)
-        return pace.wait, 0, WatchState(pace.interval, seen, found.validators, held=held)
+        interval, wait = self.limits.after_look(state.interval, changed=changed, fresh=fresh, fixed=fixed)
+        return wait, 0, WatchState(interval, seen, found.validators, held=held)
 
     def _failed(
         self, error: Exception, watch: StoredWatch, plan: WatchPlan, state: WatchState

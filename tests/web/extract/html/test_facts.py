@@ -108,6 +108,6 @@ async def test_a_change_that_the_text_does_not_show_is_told_and_named(old: str, 
         assert here.heard()[0] == both(page_id)
         page = await here.store.page_of(page_id)
         assert page is not None
-        assert line in (await difference(here.store, page)).text
+        assert line in (await difference(here.store, page))["diff"]
         await here.later()
         assert here.heard()[0] == []
