@@ -58,12 +58,9 @@ class Response:
 
 
 class FetchError(Exception):
-    """A page could not be fetched. The message says why, and what to do.
+    """A page could not be fetched. The message says why, and what to do."""
 
-    `kind` names the error for programs. `retryable`: the same request may succeed a moment later.
-    """
-
-    kind: ClassVar[str] = "failed"
+    kind: ClassVar[str] = "failed"  # for programs
 
     def __init_subclass__(cls, *, kind: str) -> None:
         cls.kind = kind
@@ -71,7 +68,7 @@ class FetchError(Exception):
     def __init__(self, message: str, *, url: str, retryable: bool = False) -> None:
         super().__init__(message)
         self.url = url
-        self.retryable = retryable
+        self.retryable = retryable  # true if the same request may succeed a moment later
 
 
 class BadUrl(FetchError, kind="bad-url"):

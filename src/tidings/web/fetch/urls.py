@@ -6,9 +6,8 @@ Every notation of an IP address that browsers accept (decimal, octal, hexadecima
 address itself, so that the address that is checked is the one that is connected to. Anything that two parsers could
 read as different hosts is refused, not repaired: user names, backslashes, control characters, NUL in any encoding.
 
-`FetchPolicy` says which of them may be fetched. With `allow_domains` nothing else is. `example.org` covers itself and
-its subdomains, `*.example.org` only the subdomains. `block_domains` wins over `allow_domains`. Neither opens a private
-address: `tidings._kit.addresses` has those.
+In a `FetchPolicy`, `example.org` covers itself and its subdomains, `*.example.org` only the subdomains. `block_domains`
+wins over `allow_domains`. Neither opens a private address: `tidings._kit.addresses` has those.
 """
 
 import re

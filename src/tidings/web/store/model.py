@@ -34,8 +34,7 @@ class PageFacts:
     etag: str | None = None
     last_modified: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The options of the fetch, as JSON. Versions with the same "variant" are compared with each other; those without
-    one are of the same variant, too."""
+    """The options of the fetch, as JSON. Versions with the same "variant", or without one, are compared."""
 
 
 @dataclass(frozen=True)

@@ -90,11 +90,8 @@ def page_of(at: Transaction, url_or_page_id: str) -> StoredPage | None:
 
 def page_ids(at: Transaction, prefix: str = "", limit: int = 101) -> list[str]:
     """Returns the page_ids that begin with `prefix`, last seen first."""
-    return at.column(
-        "SELECT page_id FROM pages WHERE substr(page_id, 1, length(:prefix)) = :prefix ORDER BY seen DESC LIMIT :most",
-        prefix=prefix,
-        most=limit,
-    )
+    ids = "SELECT page_id FROM pages WHERE instr(page_id, :prefix) = 1 ORDER BY seen DESC LIMIT :most"
+    return at.column(ids, prefix=prefix, most=limit)
 
 
 def checked(
@@ -262,12 +259,8 @@ def _version(row: Sequence[Any]) -> Version:
 
 def source_ids(at: Transaction, prefix: str = "", limit: int = 101) -> list[str]:
     """Returns the source_ids that begin with `prefix`, newest first."""
-    return at.column(
-        """SELECT source_id FROM entries WHERE substr(source_id, 1, length(:prefix)) = :prefix
-           AND (expires_at > :now OR pinned) ORDER BY retrieved DESC, no DESC LIMIT :most""",
-        prefix=prefix,
-        most=limit,
-    )
+    ids = "SELECT source_id FROM entries WHERE instr(source_id, :prefix) = 1 AND (expires_at > :now OR pinned)"
+    return at.column(f"{ids} ORDER BY retrieved DESC, no DESC LIMIT :most", prefix=prefix, most=limit)
 
 
 def next_expiry(at: Transaction) -> float | None:
