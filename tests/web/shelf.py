@@ -162,6 +162,6 @@ async def shelf(
         fetch = await stack.enter_async_context(fetcher(replace(limits or ROOMY, **settings)))
         store = await stack.enter_async_context(Store(path, clock=clock, **room))
         library = WebLibrary(fetch, workers or InThread(), store, **options)
-        await stack.enter_async_context(library)
+        stack.push_async_callback(library.aclose)
         how = {"limits": PACE, "random": lambda: 0.0, **(watching or {})}
         yield Shelf(library, PageWatcher(library, **how), store, here, clock)

@@ -89,11 +89,8 @@ def _in_order(text: str) -> str:
 
 
 def _texts(packet: LLMPacket, names: Iterable[str] | None) -> list[str]:
-    """Returns what is compared: the content, the title and these facts. Without `names`, it is the content alone.
-
-    So it is with what was stored before there were facts: its title may have been found in another way.
-    """
-    if names is None:
+    """Returns what is compared: the content, the title and these facts."""
+    if names is None:  # It was stored before there were facts, and its title may have been found in another way.
         return [packet["content"]]
     facts = packet.get("facts", {})
     # A page may count as modified once a day.

@@ -7,7 +7,7 @@ what it was for everyone else, and the validators of the answer are valid for th
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from anyio import to_thread
 
@@ -70,7 +70,7 @@ async def _ignore(_uris: Sequence[str], _listed: bool) -> None:
 
 @dataclass(eq=False)
 class WebLibrary:
-    """The pages of one server. Its parts are entered and left by the caller."""
+    """The pages of one server. The caller enters and leaves its parts, and closes it before them."""
 
     fetcher: Fetcher
     workers: ExtractionPool
@@ -84,10 +84,7 @@ class WebLibrary:
         self._fetching = Fetching(self.fetcher, self.workers, self.renderer)
         self._flights: SingleFlight[Fetched] = SingleFlight()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exception: object) -> None:
+    async def aclose(self) -> None:
         await self._flights.aclose()
 
     async def fetch(self, url: str, options: FetchOptions = USUAL, progress: Progress | None = None) -> Fetched:

@@ -1,15 +1,14 @@
 """The pages of a site: those that a page links to, then those that its sitemaps list; so a limit cuts off the end.
 
-Sitemaps are those of robots.txt, or else /sitemap.xml: XML or plain text, perhaps compressed. They may point to others,
-which are followed a few steps. What cannot be read is named in the notes. Nothing is loaded and no entity is resolved.
-Links are found by searching for their tags: no tree is built from a page that was not checked.
+Sitemaps are those of robots.txt, or else /sitemap.xml, and those that they point to. What cannot be read is named in
+the notes. Links are found by searching for their tags: no tree is built from a page that was not checked.
 """
 
 import html
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from io import BytesIO
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -201,7 +200,7 @@ class Mapper:
             named = (await self._fetcher.robots(str(site))).sitemaps()
         except FetchError as error:
             self._note(f"{site.origin}/robots.txt", error)
-        known = dict.fromkeys(named or [str(site.at("/sitemap.xml"))])
+        known = dict.fromkeys(named or [str(replace(site, target="/sitemap.xml"))])
         level, room, left = list(known), MOST_SITEMAPS, 0
         for _ in range(DEEPEST):
             read, left = level[:room], left + len(level[room:])

@@ -1,7 +1,6 @@
 """The running parts of a web server, made from its settings.
 
-They are started from the network up to the watcher, and stopped in the reverse order. What takes long to import or to
-start (the HTTP client, worker processes, a browser) is left until it is needed.
+They start from the network up to the watcher, and stop in the reverse order. What takes long is left until needed.
 """
 
 import logging
@@ -63,7 +62,8 @@ async def running(settings: Settings, on_change: OnChange) -> AsyncGenerator[Web
             from tidings.web.browser.render import Browser, Renderer  # noqa: PLC0415 - its package is only for rendering
 
             renderer = Renderer(fetcher, await enter(Browser()))
-        library = await enter(WebLibrary(fetcher, workers, store, renderer=renderer, on_change=on_change))
+        library = WebLibrary(fetcher, workers, store, renderer=renderer, on_change=on_change)
+        stack.push_async_callback(library.aclose)
         watcher = await enter(PageWatcher(library, limits=intervals(settings), most=settings.max_watches))
         tasks = await enter(anyio.create_task_group())
         tasks.start_soon(_prune, store, settings.keep, on_change)

@@ -1,6 +1,7 @@
 """robots.txt, after RFC 9309."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import anyio
@@ -225,7 +226,7 @@ async def test_an_older_copy_is_better_than_none() -> None:
 
 
 async def test_a_site_out_of_reach_is_said_to_be_so_and_not_remembered() -> None:
-    where = str(PAGE.at("/robots.txt"))
+    where = str(replace(PAGE, target="/robots.txt"))
     memory, source = RobotsCache(Time()), Source(Unreachable("gone", url=where), YES)
     with pytest.raises(Unreachable):
         await memory.of(PAGE, source)
@@ -233,7 +234,7 @@ async def test_a_site_out_of_reach_is_said_to_be_so_and_not_remembered() -> None
 
 
 async def test_a_file_that_leads_astray_allows_nothing() -> None:
-    where = str(PAGE.at("/robots.txt"))
+    where = str(replace(PAGE, target="/robots.txt"))
     for error in (TooManyRedirects("in a circle", url=where), Unreachable("gone", url="https://other.example/")):
         assert not await allowed(RobotsCache(Time()), Source(error))
 

@@ -105,19 +105,16 @@ class Client:
             with anyio.CancelScope(shield=True):
                 if response is not None:
                     await response.aclose()
-                if answer is None or not answer.complete:
-                    await self._drop(where.origin)
+                # HTTP/1.1 closes its connection when an answer is left early. With HTTP/2 the server would go on, and
+                # fill the window that all its streams share. Other requests on that connection are retried.
+                left = answer is None or not answer.complete
+                for connection in self._pool.connections if left else ():
+                    if connection.can_multiplex() and connection.can_handle_request(where.origin):
+                        await connection.aclose()
 
     async def aclose(self) -> None:
         with anyio.CancelScope(shield=True):
             await self._pool.aclose()
-
-    async def _drop(self, origin: httpcore2.Origin) -> None:
-        # HTTP/1.1 closes its connection when an answer is left early. With HTTP/2 the server would go on sending and
-        # fill the window that all its streams share. Other requests on that connection are retried.
-        for connection in self._pool.connections:
-            if connection.can_multiplex() and connection.can_handle_request(origin):
-                await connection.aclose()
 
 
 def _fetch_error(error: Exception, url: Url) -> FetchError:

@@ -2,8 +2,7 @@
 
 A request becomes a `FetchCall`, checked before anything is sent. For each URL, in this order: robots.txt, a turn at
 the host, one request through the guard, the body within its limit; then a retry, or the next redirect, or the response.
-One deadline covers all of it. Every answer of a server is a `Response`, whatever its status; a `FetchError` means that
-there is none.
+One deadline covers all of it. Every answer is a `Response`, whatever its status; with a `FetchError`, there is none.
 """
 
 import html

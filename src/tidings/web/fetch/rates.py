@@ -1,7 +1,6 @@
-"""Turns: how many requests a host gets in a minute, how many at once, and how many there are in all.
+"""Turns: how many requests a host gets in any sixty seconds, how many at once, and how many there are in all.
 
-Each host gets at most `per_minute` requests in any sixty seconds. A turn that would come later than the caller can wait
-is refused at once. A host that asked for a pause (`hold`) gets no requests until it is over.
+A turn that would come later than the caller can wait is refused at once. A host that asked for a pause gets none.
 """
 
 from bisect import insort

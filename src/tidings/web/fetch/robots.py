@@ -1,15 +1,14 @@
 """robots.txt as defined by RFC 9309.
 
 A site without the file (4xx) allows everything; one that fails to serve it (5xx) allows nothing, unless an older copy
-is known. Groups for the same agent are merged. protego evaluates the rules, of one agent at a time, because a file may
-name thousands of agents for thousands of rules.
+is known. protego evaluates the merged rules of one agent at a time: a file may name thousands for thousands of rules.
 """
 
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 import anyio.to_thread
@@ -144,7 +143,7 @@ class RobotsCache:
 
 
 async def _loaded(url: Url, load: Load) -> Robots:
-    where = url.at("/robots.txt")
+    where = replace(url, target="/robots.txt")
     try:
         response = await load(where)
     except FetchError as error:

@@ -58,9 +58,6 @@ class Url:
     def __str__(self) -> str:
         return self.origin + self.target
 
-    def at(self, target: str) -> "Url":
-        return Url(self.scheme, self.host, self.port, target)
-
     def trusts(self, other: "Url") -> bool:
         """Returns whether headers for this URL may be sent to `other`: same origin, or upgraded to https."""
         upgraded = (self.scheme, self.port, other.scheme, other.port) == ("http", 80, "https", 443)

@@ -68,8 +68,8 @@ NAMED: Final = tuple(_KINDS)
 
 def problem_of(url: str, error: Exception) -> dict[str, str]:
     """Returns the problem with a page: the kind of the error as a word for programs, and a sentence."""
-    kind = next(kind for known, kind in _KINDS.items() if isinstance(error, known))
-    kind = error.kind if isinstance(error, FetchError) else kind
+    named = next(kind for known, kind in _KINDS.items() if isinstance(error, known))
+    kind = error.kind if isinstance(error, FetchError) else named
     return {"url": url, "kind": kind, "message": _message_of(error)}
 
 

@@ -98,7 +98,6 @@ class WatchState:
     held: bool | None = None  # true if the condition held at the last look
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the state for the store, without what is None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     @staticmethod

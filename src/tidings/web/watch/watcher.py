@@ -3,9 +3,8 @@
 The watches are in the store, shared by every process on it. A page that is due is claimed by one process. No host gets
 more than half of the looks at the same time, so that a slow one does not keep others waiting.
 
-A look asks, stores, notifies and schedules, in this order: the version that was announced is written down after it was
-announced. So if anything breaks off in between, the next look announces it, and as versions are compared with the one
-that was announced last, nothing is announced twice, whichever process stored it.
+A look asks, stores, notifies and schedules, in this order. If anything breaks off in between, the next look announces
+it; and as versions are compared with the one that was announced last, nothing is announced twice.
 
 Two answers may be temporary, and are believed when they come twice in a row: that the page does not exist, and that it
 is empty. A look that got no turn, because of rate limits or busy workers, is not a failure.
