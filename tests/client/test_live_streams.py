@@ -16,7 +16,7 @@ from tidings import ResourceUpdated
 from tidings.changes import Filter
 from tidings.client import Backoff, ClientConfig, LiveClient, Poll, connect
 from tidings.client.events import ChangesMissed, StateChanged, SubscriptionFailed
-from tidings.client.modern import ModernFeed, _Part
+from tidings.client.modern import ModernFeed, _FilterPart
 from tidings.server import Limits
 
 pytestmark = pytest.mark.anyio
@@ -256,8 +256,8 @@ async def test_the_place_of_a_stream_that_is_still_to_be_opened_is_not_forgotten
     feed._most = 1
     cursors: list[str | None] = []
 
-    async def open_one(wanted: Filter, since: str | None) -> _Part:
-        stream = _Part(wanted, since)
+    async def open_one(wanted: Filter, since: str | None) -> _FilterPart:
+        stream = _FilterPart(wanted, since)
         stream.is_open = True
         feed._parts[str(len(feed._parts))] = stream
         stream.cursor = "new"

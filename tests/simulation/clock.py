@@ -103,7 +103,7 @@ def _patches(loop: VirtualLoop, seed: int) -> Iterator[Any]:
     yield mock.patch.object(sse_starlette.sse, "_thread_state", threading.local())
     yield mock.patch.object(sse_starlette.sse, "datetime", VirtualDate)
     numbers = itertools.count(1)
-    for kind in (modern._Part, watching.Watcher):
+    for kind in (modern._FilterPart, watching.Watcher):
         yield _numbered(kind, numbers)
     made = CancelScope.__init__
 

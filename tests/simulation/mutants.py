@@ -45,7 +45,7 @@ def keep_cached_copy(original: Any, self: Any, uri: str) -> None:
     """A copy stays in the cache when its resource changed."""
 
 
-@_instead(client_modern._Part, "acknowledge")
+@_instead(client_modern._FilterPart, "acknowledge")
 def ignore_recovered_false(original: Any, self: Any, params: Any) -> None:
     """The client believes that nothing is missing, although the server says that it does not know."""
     original(self, {**params, "_meta": {**params["_meta"], client_modern.RECOVERED_KEY: True}})

@@ -42,7 +42,7 @@ _ids = count(1)
 _LISTS: Final = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resourcesListChanged": "resources"}
 
 
-class ListenStream:
+class ListenRequest:
     """Asks for `notifications` at once. `began` gets the acknowledgment; `ended` is not called if it was closed."""
 
     def __init__(
@@ -119,7 +119,7 @@ def stream_of(params: Mapping[str, Any]) -> str:
 
 
 @dataclass(eq=False)
-class _Part:
+class _FilterPart:
     """A part of the filter, on a stream of its own."""
 
     wanted: Filter
@@ -131,7 +131,7 @@ class _Part:
         self.recovered = self.behind = False  # Behind: missed changes are still to arrive.
         self.is_open = self.closing = False
         self.opened_at = asyncio.get_running_loop().time()
-        self.stream: ListenStream
+        self.stream: ListenRequest
 
     def notifications(self) -> dict[str, Any]:
         wanted = self.wanted
@@ -161,10 +161,10 @@ class ModernFeed:
 
     def __post_init__(self) -> None:
         self.known = self.listener.known
-        self._parts: dict[str, _Part] = {}
+        self._parts: dict[str, _FilterPart] = {}
         self._most: int | None = None  # The number of URIs that this server accepts in one stream, once known.
         self._untold = Filter()  # The lists whose changes this server does not announce, though it said that it would.
-        self._reopening: set[_Part] = set()
+        self._reopening: set[_FilterPart] = set()
         self._opening: list[str | None] = []  # The cursors of streams that are still to be opened.
         self._background = Background()
         self._quick_ends = 0
@@ -204,7 +204,7 @@ class ModernFeed:
         return refused
 
     @staticmethod
-    def _union(parts: Sequence[_Part]) -> Filter:
+    def _union(parts: Sequence[_FilterPart]) -> Filter:
         each = [part.honoured for part in parts]
         return Filter(
             tools=any(one.tools for one in each),
@@ -214,9 +214,9 @@ class ModernFeed:
             prefixes=frozenset[str]().union(*(one.prefixes for one in each)),
         )
 
-    async def _open_all(self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]) -> list[_Part]:
+    async def _open_all(self, wanted: Filter, since: str | None, refused: dict[str, TidingsError]) -> list[_FilterPart]:
         """Opens as few streams as the server allows, for what it does not refuse."""
-        opened: list[_Part] = []
+        opened: list[_FilterPart] = []
         waiting = self._split(wanted)
         failures = 0
         # The cursor of the first of them must not stand for the others, if the connection is lost meanwhile.
@@ -273,10 +273,10 @@ class ModernFeed:
         middle = len(texts) // 2
         return [Filter.of(texts[:middle], **lists), Filter.of(texts[middle:])]
 
-    async def _open(self, wanted: Filter, since: str | None) -> _Part:
-        part = _Part(wanted, since)
+    async def _open(self, wanted: Filter, since: str | None) -> _FilterPart:
+        part = _FilterPart(wanted, since)
         meta = {} if since is None else {SINCE_KEY: since}
-        part.stream = ListenStream(
+        part.stream = ListenRequest(
             self.link, part.notifications(), meta, began=part.acknowledge, ended=lambda: self._lost(part)
         )
         self._parts[part.stream.id] = part
@@ -287,7 +287,7 @@ class ModernFeed:
             raise
         return part
 
-    def _lost(self, part: _Part) -> None:
+    def _lost(self, part: _FilterPart) -> None:
         async def reopen() -> None:
             try:
                 await self._reopen(part)
@@ -305,7 +305,7 @@ class ModernFeed:
         catches_up = any(part.behind for part in self._parts.values())
         return bool(self._reopening) or catches_up or self._is_uninformed or self.link.http.is_overdue
 
-    async def _reopen(self, part: _Part) -> None:
+    async def _reopen(self, part: _FilterPart) -> None:
         lasted = asyncio.get_running_loop().time() - part.opened_at
         self._quick_ends = 0 if lasted > _LASTED else self._quick_ends + 1
         wanted, wait = part.honoured, 0.0
@@ -347,7 +347,7 @@ class ModernFeed:
             f"The server does not announce changes of {uri}. Use `watch`, which polls.", server=self.link.name
         )
 
-    def _close(self, part: _Part) -> None:
+    def _close(self, part: _FilterPart) -> None:
         part.closing = True
         self._parts.pop(part.stream.id, None)
         self._reopening.discard(part)

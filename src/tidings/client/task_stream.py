@@ -16,7 +16,7 @@ from tidings._kit.bounded_json import as_texts
 from tidings._kit.tasks import Wakeup
 from tidings.client.connection import Connection
 from tidings.client.link import Link
-from tidings.client.modern import ListenStream
+from tidings.client.modern import ListenRequest
 from tidings.client.task_wire import NOTIFICATION, TaskState
 from tidings.errors import MalformedMessage, TidingsError
 
@@ -38,8 +38,8 @@ class TaskStream:
     def __post_init__(self) -> None:
         self._wanted: set[str] = set()
         self._carried: frozenset[str] = frozenset()
-        self._open: ListenStream | None = None  # The one that carries tasks.
-        self._next: ListenStream | None = None  # The one that is not acknowledged yet.
+        self._open: ListenRequest | None = None  # The one that carries tasks.
+        self._next: ListenRequest | None = None  # The one that is not acknowledged yet.
         self._silent: Link | None = None  # Its server offers no such stream.
         self._wakeup = Wakeup()
         self._keeper: asyncio.Task[None] | None = None
@@ -81,7 +81,7 @@ class TaskStream:
                     continue
                 began, asked = asyncio.get_running_loop().time(), frozenset(self._wanted)
                 wanted = {"taskIds": sorted(asked)}
-                self._next = stream = ListenStream(link, wanted, {}, ended=self._wakeup)
+                self._next = stream = ListenRequest(link, wanted, {}, ended=self._wakeup)
                 with contextlib.suppress(TidingsError):  # The tasks are polled then.
                     await stream.opened(self.seconds)
                     if "taskIds" not in stream.agreed:  # The server does not know what that is.
@@ -106,7 +106,7 @@ class TaskStream:
             if self._next is not None:
                 self._next.close()
 
-    def _replace(self, stream: ListenStream | None, carried: frozenset[str] = frozenset()) -> None:
+    def _replace(self, stream: ListenRequest | None, carried: frozenset[str] = frozenset()) -> None:
         before, self._open = self._open, stream
         was, self._carried = self._carried, carried
         for task_id in (was ^ carried) & self._wanted:
