@@ -13,6 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -147,18 +148,9 @@ def _summary(view: VaultView, file: FileRow) -> Json:
     }
     totals = {"tags": len(tags)} | {table: queries.count(table, path) for table in ("headings", "links", "tasks")}
     left_out = {name: total - _MOST for name, total in totals.items() if total > _MOST}
-    return {
-        "path": path,
-        "title": file.title,
-        **_if_any(aliases=queries.aliases(path), problem=file.problem),
-        "version": file.hash,
-        "modified": iso(file.mtime),
-        "size": file.size,
-        "words": file.words,
-        "properties": file.properties,
-        **lists,
-        **_if_any(left_out=left_out),
-    }
+    about = {"path": path, "title": file.title, **_if_any(aliases=queries.aliases(path), problem=file.problem)}
+    about |= {"version": file.hash, "modified": iso(file.mtime), "size": file.size, "words": file.words}
+    return {**about, "properties": file.properties, **lists, **_if_any(left_out=left_out)}
 
 
 def _if_any(**members: Any) -> Json:
@@ -261,16 +253,10 @@ def _hubs(view: VaultView, address: VaultAddress) -> Json:
 
 def _search(view: VaultView, address: VaultAddress) -> Json:
     """Returns the results of a search, newest first: this order changes only with them. Raises `BadAddress`."""
+    matches, hidden = _LINES_FULL if address.full else _LINES, hidden_from_search(view.vault)
+    page = partial(find, view.queries, address.argument, limit=_size(address), offset=address.offset)
     try:
-        found = find(
-            view.queries,
-            address.argument,
-            limit=_size(address),
-            offset=address.offset,
-            sort="modified",
-            matches=_LINES_FULL if address.full else _LINES,
-            hidden=hidden_from_search(view.vault),
-        )
+        found = page(sort="modified", matches=matches, hidden=hidden)
     except BadQuery as error:
         raise BadAddress(str(error)) from error
     items: list[Json] = []

@@ -285,16 +285,11 @@ def _file_info(view: VaultView, texts: Texts, path: str) -> Info:
     if file.kind == "note":
         tasks, headings, blocks = queries.tasks(file.path), queries.headings(file.path), queries.blocks(file.path)
         still_open = sum(task.status == " " for task in tasks)
-        facts |= {
-            "words": file.words,
-            "aliases": queries.aliases(file.path),
-            "properties": file.properties,
-            "tags": queries.tags_of(file.path),
-            "headings": [heading._asdict() for heading in headings[:_MOST]],
-            "blocks": [block._asdict() for block in blocks[:_MOST]],
-            "left_out": max(len(headings) - _MOST, 0) + max(len(blocks) - _MOST, 0) or None,
-            "tasks": {"open": still_open, "done": len(tasks) - still_open} if tasks else None,
-        }
+        facts |= {"words": file.words, "aliases": queries.aliases(file.path), "properties": file.properties}
+        facts |= {"tags": queries.tags_of(file.path), "headings": [each._asdict() for each in headings[:_MOST]]}
+        facts |= {"blocks": [each._asdict() for each in blocks[:_MOST]]}
+        facts["left_out"] = max(len(headings) - _MOST, 0) + max(len(blocks) - _MOST, 0) or None
+        facts["tasks"] = {"open": still_open, "done": len(tasks) - still_open} if tasks else None
     facts["links"] = {"out": queries.count("links", file.path), "back": len(graph.backlinks(queries, file.path))}
     return facts | {"note": view.status.standing}
 
