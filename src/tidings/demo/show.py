@@ -326,15 +326,8 @@ class Demo:
 
     async def _open_vault(self, session: "Session") -> None:
         server = await _connected(session, self._vault)
-        await _subscribe(
-            session,
-            server,
-            sample.PLAN_URI,
-            sample.FLOUR_URI,
-            sample.ORDERS_URI,
-            sample.OPEN_TASKS_URI,
-            "vault://daily/today",
-        )
+        uris = (sample.PLAN_URI, sample.FLOUR_URI, sample.ORDERS_URI, sample.OPEN_TASKS_URI, "vault://daily/today")
+        await _subscribe(session, server, *uris)
         await self._agent.waits.wait()
         actions = {
             "edit": self._acting(self._sample.edit_plan),

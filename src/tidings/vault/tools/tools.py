@@ -290,12 +290,8 @@ def register(server: ExactServer, library: VaultLibrary, texts: Texts, *, read_o
     def add(tool: ToolFunction, title: str, *, destroys: bool | None = None, idempotent: bool = False) -> None:
         """Adds a tool that writes if `destroys` is given."""
         reads = destroys is None
-        hints = ToolAnnotations(
-            read_only_hint=reads,
-            destructive_hint=destroys,
-            idempotent_hint=None if reads else idempotent,
-            open_world_hint=False,
-        )
+        hints = ToolAnnotations(read_only_hint=reads, destructive_hint=destroys, open_world_hint=False)
+        hints.idempotent_hint = None if reads else idempotent
         server.add_documented_tool(tool, title, hints, refusals_told)
 
     tools = ReadTools(library, texts) if read_only else WriteTools(library, texts)
