@@ -296,8 +296,7 @@ class Queries:
         for folder, kind, count in ask("SELECT folder, kind, count(*) FROM files GROUP BY folder, kind"):
             kinds[kind] += count
             folders.update(upward(folder))
-        tasks: int = ask("SELECT count(*) FROM tasks").fetchone()[0]
-        still_open: int = ask("SELECT count(*) FROM tasks WHERE status = ' '").fetchone()[0]
+        tasks, still_open = ask("SELECT count(*), ifnull(sum(status = ' '), 0) FROM tasks").fetchone()
         counts = {
             "notes": kinds["note"],
             "canvases": kinds["canvas"],

@@ -152,14 +152,11 @@ def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda co
     known = index.stamps()
     vaults_seen: set[str] = set()
     changed: list[WalkedFile] = []
-    before: dict[str, Stamp] = {}  # The known stamps of changed files.
     walking = FolderWalk(vault)
     for seen in walking.files():
         vaults_seen.add(vault.mount_of(seen.path).name)
         if (stamp := known.pop(seen.path, None)) != seen.stamp:
-            changed.append(seen)
-            if stamp:
-                before[seen.path] = stamp
+            changed.append(_marked(seen, stamp))
         give_way(len(changed))
     emptied, old_roots = {vault.mount_of(path).name for path in known} - vaults_seen, index.roots()
     for mount in vault.mounts:
@@ -167,7 +164,7 @@ def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda co
             cure = "its disk seems to be missing. Its index is kept until there are files."
             raise VaultAway(f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: {cure}")
     index.keep_roots(roots)
-    return ScanPlan(_marked(changed, before), [path for path in known if not walking.is_unread(path)])
+    return ScanPlan(changed, [path for path in known if not walking.is_unread(path)])
 
 
 def look(vault: Vault, index: Index, paths: Iterable[str]) -> ScanPlan:
@@ -263,10 +260,9 @@ def _batches(answers: Iterable[Answer]) -> Iterator[ScanBatch]:
         yield batch
 
 
-def _marked(files: Iterable[WalkedFile], before: Mapping[str, Stamp]) -> list[WalkedFile]:
-    """Marks the files that were emptied since they were read."""
-    emptied = {path for path, stamp in before.items() if stamp.size}
-    return [seen._replace(emptied=not seen.stamp.size and seen.path in emptied) for seen in files]
+def _marked(seen: WalkedFile, known: Stamp | None) -> WalkedFile:
+    """Marks a file that was emptied since it was read."""
+    return seen._replace(emptied=known is not None and known.size > 0 and not seen.stamp.size)
 
 
 class _Look:
@@ -279,7 +275,6 @@ class _Look:
         self._waiting: list[str] = []
         self._added: set[str] = set()
         self._changed: dict[str, WalkedFile] = {}
-        self._before: dict[str, Stamp] = {}
         self._gone: set[str] = set()
         self._folding: set[str] = set()  # Paths that can be spelled in several ways.
         self._spelled = cache(self._find)
@@ -297,8 +292,9 @@ class _Look:
             self.add(path)
         while self._waiting:
             self._look(self._waiting.pop())
-        changed = _marked([self._changed[path] for path in sorted(self._changed)], self._before)
-        return ScanPlan(changed, sorted(self._gone - set(self._changed)))
+        return ScanPlan(
+            [self._changed[path] for path in sorted(self._changed)], sorted(self._gone - set(self._changed))
+        )
 
     def _look(self, path: str) -> None:
         known = self._index.stamps(path)
@@ -311,10 +307,10 @@ class _Look:
             }
         elif spelled is not None:
             self.add(spelled)
-        changed = {seen.path: seen for seen in found.values() if known.get(seen.path) != seen.stamp}
+        new = (seen for seen in found.values() if known.get(seen.path) != seen.stamp)
+        changed = {seen.path: _marked(seen, known.get(seen.path)) for seen in new}
         gone = {path for path in known if path not in found and not self._walk.is_unread(path)}
         self._changed |= changed
-        self._before |= known
         self._gone |= gone
         # Links lead to the former file as well, where another one has taken its place.
         inodes = {seen.stamp.inode for seen in changed.values()}
