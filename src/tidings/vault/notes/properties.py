@@ -105,14 +105,6 @@ class _Loader(_Base):
     def ascend_resolver(self) -> None: ...
 
 
-class PropertiesUnreadable(ValueError):
-    """The YAML can be parsed, but is not a set of properties."""
-
-    def __init__(self, place: Node | Event, cause: str) -> None:
-        super().__init__(cause)
-        self.line = int(place.start_mark.line) if place.start_mark else 0
-
-
 def compose(text: str) -> Node | None:
     """Returns the tree of nodes with their positions."""
     _check_depth(text)
@@ -135,7 +127,7 @@ def _check_depth(text: str) -> None:
         if isinstance(event, CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                raise PropertiesUnreadable(event, "too many levels")
+                raise yaml.MarkedYAMLError(problem="too many levels", problem_mark=event.start_mark)
         elif isinstance(event, CollectionEndEvent):
             depth -= 1
 
@@ -153,8 +145,6 @@ def _explained(error: Exception, text: str) -> str:
             return _problem(mark.line if mark else 0, cause)
         case yaml.reader.ReaderError():
             return _problem(text.count("\n", 0, error.position), error.reason)
-        case PropertiesUnreadable():
-            return _problem(error.line, str(error))
         case RecursionError():
             return _problem(0, "too many levels")
         case _:
@@ -227,13 +217,13 @@ class _PropertyReader:
         if root is None or (isinstance(root, ScalarNode) and not root.value):
             return {}
         if not isinstance(root, MappingNode):
-            raise PropertiesUnreadable(root, "properties are lines of 'name: value'")
+            raise yaml.MarkedYAMLError(problem="properties are lines of 'name: value'", problem_mark=root.start_mark)
         return self.value(root)
 
     def value(self, node: Node) -> Any:
         self._count += 1
         if self._count > _MOST_NODES:
-            raise PropertiesUnreadable(node, "too many values")
+            raise yaml.MarkedYAMLError(problem="too many values", problem_mark=node.start_mark)
         if isinstance(node, ScalarNode):
             return scalar(node.value) if node.tag == "plain" or node.tag.endswith(_TYPED) else node.value
         if isinstance(node, SequenceNode):
@@ -259,7 +249,7 @@ def key_name(node: Node, depth: int = 0) -> str:
     for pair in pairs:
         name += (", " if name else "") + ": ".join(filter(None, (key_name(part, depth + 1) for part in pair)))
         if len(name) > _LONGEST_NAME or depth > _DEEPEST:  # An alias may contain itself, or many others.
-            raise PropertiesUnreadable(node, "too many levels")
+            raise yaml.MarkedYAMLError(problem="too many levels", problem_mark=node.start_mark)
     return f"{start} {name} {end}" if name else start + end
 
 
@@ -268,7 +258,6 @@ def _refuse(constant: str) -> None:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
+    if len(result := dict(pairs)) != len(pairs):
         raise ValueError("a name occurs twice")
     return result
