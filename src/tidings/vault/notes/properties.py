@@ -106,30 +106,21 @@ class _Loader(_Base):
 
 
 def compose(text: str) -> Node | None:
-    """Returns the tree of nodes with their positions."""
-    _check_depth(text)
+    """Returns the tree of nodes with their positions. Refuses nesting that would end the process: its parser recurs."""
+    if len(text) > _LONGEST:
+        raise ValueError(f"they are longer than {_LONGEST} characters")
+    if sum(map(text.count, "[{-?:")) > _DEEPEST * 10:  # Each level needs one of them.
+        depth = 0
+        events = yaml.parse(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        for event in cast("Iterator[Event]", events):
+            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise yaml.MarkedYAMLError(problem="too many levels", problem_mark=event.start_mark)
     loader = _Loader(text)
     try:
         return loader.get_single_node()
     finally:
         loader.dispose()  # pyright: ignore[reportUnknownMemberType]
-
-
-def _check_depth(text: str) -> None:
-    """Refuses nesting so deep that the recursive parser would end the process."""
-    if len(text) > _LONGEST:
-        raise ValueError(f"they are longer than {_LONGEST} characters")
-    if sum(map(text.count, "[{-?:")) <= _DEEPEST * 10:  # Each level needs one of them.
-        return
-    depth = 0
-    events = yaml.parse(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    for event in cast("Iterator[Event]", events):
-        if isinstance(event, CollectionStartEvent):
-            depth += 1
-            if depth > _DEEPEST:
-                raise yaml.MarkedYAMLError(problem="too many levels", problem_mark=event.start_mark)
-        elif isinstance(event, CollectionEndEvent):
-            depth -= 1
 
 
 _UNREADABLE = (yaml.YAMLError, ValueError, RecursionError)

@@ -3,7 +3,7 @@
 Its text is replaced in the style that it had, or in the simplest that is read as the same value. Items of a list that
 stay keep their quotes and comments. A block in braces (JSON) becomes lines. The result is read again before it is
 returned. YAML's own marks are not exact: a block node ends where the next node begins, after comments that are not its
-own, and an alias has the marks of its anchor. `places` and `end_of` correct that.
+own, and an alias has the marks of its anchor. `_place` and `end_of` correct that.
 """
 
 import json
@@ -40,11 +40,6 @@ def _begin(node: Node) -> int:
     return cast("int", node.start_mark.index)
 
 
-def places(text: str, root: MappingNode) -> dict[str, YamlSpan]:
-    """Returns all properties, in order."""
-    return {key_name(key): _place(text, key, value) for key, value in cast("list[tuple[Node, Node]]", root.value)}
-
-
 def _place(text: str, key: Node, value: Node) -> YamlSpan:
     colon = _COLON.match(text, key.end_mark.index)
     after = colon.end() if colon else cast("int", key.end_mark.index)
@@ -59,29 +54,26 @@ def _place(text: str, key: Node, value: Node) -> YamlSpan:
 
 def end_of(text: str, node: Node) -> int:
     """Returns the end of a node's text."""
-    end = cast("int", node.end_mark.index)
+    start, end = _begin(node), cast("int", node.end_mark.index)
     if isinstance(node, ScalarNode):
-        return _end_of_literal(text, node) if node.style in ("|", ">") else end
+        if node.style not in ("|", ">"):
+            return end
+        # The last line that is not empty. Lines indented less are comments.
+        head, _, body = text[start:end].partition("\n")
+        indents = [len(line) - len(line.lstrip(" ")) for line in body.split("\n") if line.strip()]
+        given = re.search("[1-9]", head.partition("#")[0])
+        return (
+            _without_comments(text, start, end, 1 if given else indents[0]) if indents else start + len(head.rstrip())
+        )
     if cast("CollectionNode", node).flow_style:
         return end
     nodes = cast("list[Node]", node.value)
     if isinstance(node, MappingNode):
         nodes = [part for pair in cast("list[tuple[Node, Node]]", node.value) for part in pair]
     starts = [_begin(part) for part in nodes]
-    if nodes and starts == sorted(set(starts)) and starts[0] >= _begin(node):  # The marks of the last are its own.
+    if nodes and starts == sorted(set(starts)) and starts[0] >= start:  # The marks of the last are its own.
         return end_of(text, nodes[-1])
-    return _without_comments(text, _begin(node), end, 1 << 30)
-
-
-def _end_of_literal(text: str, node: ScalarNode) -> int:
-    """Returns the end of a text after `|` or `>`: its last line that is not empty. Lines indented less are comments."""
-    start, end = _begin(node), cast("int", node.end_mark.index)
-    head, _, body = text[start:end].partition("\n")
-    indents = [len(line) - len(line.lstrip(" ")) for line in body.split("\n") if line.strip()]
-    if not indents:
-        return start + len(head.rstrip())
-    given = re.search("[1-9]", head.partition("#")[0])
-    return _without_comments(text, start, end, 1 if given else indents[0])
+    return _without_comments(text, start, end, 1 << 30)
 
 
 def _without_comments(text: str, start: int, end: int, indent: int) -> int:
@@ -92,15 +84,6 @@ def _without_comments(text: str, start: int, end: int, indent: int) -> int:
             break
         lines.pop()
     return start + len("\n".join(lines).rstrip())
-
-
-def item_lines(text: str, node: SequenceNode) -> list[int] | None:
-    """Returns the beginnings of the lines with the dashes of a list; None if they are ambiguous."""
-    column = cast("int", node.start_mark.column)
-    begin = _begin(node) - column
-    dash = re.compile(rf"^ {{{column}}}-(?=\s)", re.MULTILINE)
-    found = [match.start() for match in dash.finditer(text, begin, end_of(text, node) + 1)]
-    return found if len(found) == len(cast("list[Node]", node.value)) else None
 
 
 def style_of(node: CollectionNode) -> str | None:
@@ -216,7 +199,8 @@ class _Editor:
             raise BadProperties(problem)
         self._block, self._text = block, block.text
         root = compose(block.text) if block.kind == "yaml" else None
-        self._places = places(self._text, root) if isinstance(root, MappingNode) else {}
+        pairs = cast("list[tuple[Node, Node]]", root.value) if isinstance(root, MappingNode) else []
+        self._places = {key_name(key): _place(self._text, key, value) for key, value in pairs}
         self._in_braces = block.kind == "json" or (isinstance(root, MappingNode) and root.flow_style is True)
         first = next(iter(self._places.values()), None)
         self._indent = "" if first is None else self._text[self._line(first.key) : first.key]
@@ -260,13 +244,15 @@ class _Editor:
 
     def _items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> TextChange | None:
         """Changes a list with one line per item: items that stay keep their lines, and the comments below them."""
-        starts = item_lines(self._text, node)
-        if starts is None:
+        column, end = cast("int", node.start_mark.column), end_of(self._text, node)
+        dash = re.compile(rf"^ {{{column}}}-(?=\s)", re.MULTILINE)
+        starts = [match.start() for match in dash.finditer(self._text, _begin(node) - column, end + 1)]
+        if len(starts) != len(olds):  # They are ambiguous.
             return None
-        last = self._text.find("\n", end_of(self._text, node)) % (len(self._text) + 1)  # -1 is the end of the text.
+        last = self._text.find("\n", end) % (len(self._text) + 1)  # -1 is the end of the text.
         ends = [*[start - 1 for start in starts[1:]], last]
         lines = [self._text[start:end].rstrip("\r") for start, end in zip(starts, ends, strict=True)]
-        indent, quote = " " * cast("int", node.start_mark.column), style_of(node)
+        indent, quote = " " * column, style_of(node)
         kept = [line.replace("\r\n", "\n") for line in lines]
         written = _reused(olds, kept, values, lambda value: f"{indent}- {item_text(value, quote)}")
         return TextChange(starts[0], ends[-1] - self._text.endswith("\r", 0, ends[-1]), "\n".join(written))
