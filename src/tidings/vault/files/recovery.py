@@ -69,7 +69,7 @@ def _recover(disk: Disk, operation: Operation) -> str:
 def _reached(disk: Disk, step: Step) -> Reached:
     if step.to:
         here, there = disk.at(step.path).stat(), disk.at(step.to).stat()
-        if here and there and _is_one_file(disk, step):
+        if here and there and os.path.samestat(here, there) and here.st_nlink > 1:
             # Killed between the two halves of a rename, where the system cannot rename in one step.
             place = disk.at(step.path)
             with place.enter() as folder:
@@ -117,11 +117,6 @@ def _content(disk: Disk, path: str) -> bytes | None:
     with suppress(FileNotFoundError, NotADirectoryError), place.enter() as folder:
         return content.data if (content := disk.look(folder, place)) else None
     return None
-
-
-def _is_one_file(disk: Disk, step: Step) -> bool:
-    one, other = disk.at(step.path).stat(), disk.at(step.to).stat()
-    return one is not None and other is not None and os.path.samestat(one, other) and one.st_nlink > 1
 
 
 def undo(disk: Disk, which: str) -> Undone:
@@ -195,8 +190,9 @@ def _in_the_way(disk: Disk, step: Step, path: str) -> str:
         now = _content(disk, path)
         problem = f"{step.path!r} {'no longer exists' if now is None else 'was changed since'}."
         return "" if now == step.after else problem
-    if not disk.at(step.to).stat():
+    if not (there := disk.at(step.to).stat()):
         return f"{step.to!r} no longer exists."
-    if disk.at(step.path).stat() and not _is_one_file(disk, step):
+    here = disk.at(step.path).stat()
+    if here and not (os.path.samestat(here, there) and here.st_nlink > 1):
         return f"There is something else at {step.path!r} now: move or delete it first."
     return ""

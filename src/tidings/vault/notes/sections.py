@@ -5,7 +5,7 @@ exists more than once, is refused with a suggestion. Blank lines stay; new ones 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -81,8 +81,8 @@ def find_section(text: str, heading: str, headings: Sequence[Heading]) -> TextSp
         hint = _hint([one.text for one in headings], heading.rpartition("#")[2].strip()) or " The note has no headings."
         raise EditRefused(f"There is no heading {quoted(heading)}.{hint}")
     if len(found) > 1:
-        last, parent = headings[found[-1]], _parents(headings)[found[-1]]
-        such = f"{'#' * last.level} {last.text}" if parent is None else f"{headings[parent].text}#{last.text}"
+        last, above = headings[found[-1]], _above(headings)[found[-1]]
+        such = f"{headings[above[-1]].text}#{last.text}" if above else f"{'#' * last.level} {last.text}"
         where = named_lines(headings[at].line for at in found)
         cure = f"Give the headings above it too, such as {such!r}, or edit by line numbers."
         if len(matching(headings, such)) > 1:  # They are alike in that, too.
@@ -100,14 +100,14 @@ def matching(headings: Sequence[Heading], wanted: str) -> list[int]:
     """Returns the positions of the headings that are meant: exact ones, else those that differ in case or signs."""
     marked = _MARKED_HEADING.match(wanted)
     level, wanted = (len(marked[1]), marked[2]) if marked else (None, wanted)
-    parents = _parents(headings)
+    above = _above(headings)
     for plain in (str.strip, key, _as_in_links):
         texts = [plain(one.text) for one in headings]
         for path in dict.fromkeys([(wanted,), tuple(wanted.split("#"))]):
             names = [plain(name.strip()) for name in path if name.strip()]
             found = [at for at, text in enumerate(texts) if names and text == names[-1]]
-            found = [at for at in found if level in {None, headings[at].level} and _stands(at, names, texts, parents)]
-            if found:
+            found = [at for at in found if level in {None, headings[at].level}]
+            if found := [at for at in found if _in_order(names[:-1], (texts[each] for each in above[at]))]:
                 return found
     return []
 
@@ -138,25 +138,18 @@ def _part(text: str, start: int, end: int) -> NotePart:
     return NotePart(text[start:end], first, max(line_of(text, end) - ended, first))
 
 
-def _stands(at: int, names: Sequence[str], texts: Sequence[str], parents: Sequence[int | None]) -> bool:
-    """Returns whether the heading at `at` is below headings with the other names, in this order."""
-    left, above = list(names[:-1]), parents[at]
-    while left and above is not None:
-        if texts[above] == left[-1]:
-            left.pop()
-        above = parents[above]
-    return not left
+def _in_order(names: Sequence[str], titles: Iterator[str]) -> bool:
+    """Returns whether all names are among the titles, in this order."""
+    return all(name in titles for name in names)
 
 
-def _parents(headings: Sequence[Heading]) -> list[int | None]:
-    parents: list[int | None] = []
-    open_: list[int] = []
+def _above(headings: Sequence[Heading]) -> list[list[int]]:
+    """Returns for each heading those that it is below, from the top."""
+    above: list[list[int]] = []
     for at, heading in enumerate(headings):
-        while open_ and headings[open_[-1]].level >= heading.level:
-            open_.pop()
-        parents.append(open_[-1] if open_ else None)
-        open_.append(at)
-    return parents
+        path = [*above[-1], at - 1] if above else []
+        above.append([each for each in path if headings[each].level < heading.level])
+    return above
 
 
 def _as_in_links(text: str) -> str:
