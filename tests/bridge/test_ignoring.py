@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidings.bridge.ignoring import Ignored
+from tidings.bridge.settings import Ignored
 
 
 def left(value: Any, *rules: str) -> Any:

@@ -5,9 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tidings.bridge.call_resources import arguments_for, call_uri, contents_of, split_call
-from tidings.bridge.names import Naming, owner_of_name, owner_of_uri, server_name
-from tidings.bridge.settings import BadSettings, CallWatch, call_watch, read_targets, seconds
+from tidings.bridge.group import arguments_for, call_uri, contents_of, split_call
+from tidings.bridge.settings import (
+    BadSettings,
+    CallWatch,
+    call_watch,
+    owner_of_name,
+    owner_of_uri,
+    read_targets,
+    seconds,
+    server_name,
+)
+from tidings.bridge.upstream import Naming
 
 
 def written(tmp_path: Path, servers: object) -> str:

@@ -21,8 +21,8 @@ from tests.ports import free_port
 from tidings._kit.lazy import install_command
 from tidings.bus import History
 from tidings.bus.nats import NatsBus
-from tidings.bus.nats.stream import LONGEST_TOKEN, Subjects, change_in, payload
-from tidings.bus.shared import NOWHERE
+from tidings.bus.nats.stream import LONGEST_TOKEN, Subjects, change_in
+from tidings.bus.shared import NOWHERE, storable_key
 from tidings.changes import (
     MAX_URI_LENGTH,
     Change,
@@ -76,7 +76,7 @@ def test_every_change_has_a_subject_of_its_own_that_nats_can_take(one: Change, o
     assert subject.isprintable()
     assert not set(subject) & set(" *>")
     assert subject != subjects.mark
-    assert change_in(payload(one)) == one
+    assert change_in(storable_key(one).encode()) == one
 
 
 async def test_a_long_uri_with_everything_in_it_arrives(prefix: str) -> None:

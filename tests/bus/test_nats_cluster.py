@@ -12,8 +12,8 @@ from tests.bus.nats_server import NatsServer, api, certificate
 from tests.bus.test_nats_faults import check, kept_since, publishing, until
 from tests.ports import free_port
 from tidings.bus.nats import NatsBus
-from tidings.bus.nats.address import Access, NatsAddress
 from tidings.bus.nats.bus import NatsServers
+from tidings.bus.nats.connection import Access, NatsAddress
 from tidings.changes import ResourceUpdated
 
 pytestmark = pytest.mark.anyio

@@ -19,9 +19,8 @@ from tests.telemetry import collect
 from tidings.bus import Entry, History
 from tidings.bus.nats.connection import Answer, end
 from tidings.bus.nats.errors import ApiError, explain
-from tidings.bus.nats.log import Log, LogPosition
 from tidings.bus.nats.stream import Mark, Subjects, nanoseconds
-from tidings.bus.nats.transfer import Sender
+from tidings.bus.nats.transfer import Log, LogPosition, Sender
 from tidings.bus.shared import Engine, Recorded, Tail
 from tidings.changes import Cursor, ResourceUpdated
 from tidings.errors import BusMismatch, BusUnavailable
@@ -73,8 +72,6 @@ def test_what_is_too_old_is_forgotten_and_known_to_be() -> None:
     tail.expire(29 * 10**9)
     assert (tail.start, tail.floor) == (2, 2)
     assert [cursor.version for cursor, _ in tail.after(2)] == [3, 4]
-    tail.unknown(40)
-    assert tail.floor == 41
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The private names of nats-py and redis that the buses use. Each test pins some of them.
 
 When one fails after an upgrade, the table at the top of `bus/nats/connection.py`, or the comment in
-`bus/redis/connection.py`, says what is lost.
+`bus/redis/log.py`, says what is lost.
 """
 
 import inspect

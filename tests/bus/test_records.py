@@ -22,8 +22,8 @@ from tests.simulation.bus import Broker, SimulatedBus
 from tidings.bus import Records, StoredRecord
 from tidings.bus.memory import MemoryBus
 from tidings.bus.nats import NatsBus
-from tidings.bus.nats.address import Access, addresses
 from tidings.bus.nats.bus import NatsServers, NatsSession
+from tidings.bus.nats.connection import Access, addresses
 from tidings.bus.nats.records import NatsRecords
 from tidings.bus.nats.stream import RecordsShape
 from tidings.bus.redis import RedisBus

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cli.running import terminal, tidings
 from tidings._kit.bounded_json import parse_with_comments
-from tidings.cli.client_file import NotEditable, edited
+from tidings.cli.client_config import NotEditable, edited
 
 ENTRY = {"command": "/bin/x", "args": ["a b", "ü"]}
 FILES = {

@@ -1,9 +1,8 @@
 """The only way to a socket for pages and webhooks: each connection goes to a checked address. A seam to httpcore.
 
-`Guard` is the network backend of httpcore. A name is resolved once, and every address of the answer is checked; one
-refused address refuses the host, because an honest answer does not mix public and private addresses. The connection
-goes to a checked address and the name is not resolved again, so a second, different answer (DNS rebinding) has no
-effect.
+A name is resolved once, and every address of the answer is checked: one refused address refuses the host, because an
+honest answer does not mix public and private ones. The name is not resolved again, so a second, different answer (DNS
+rebinding) has no effect.
 """
 
 import socket

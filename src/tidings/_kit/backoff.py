@@ -1,9 +1,4 @@
-"""Pauses between attempts: a table of delays, spread at random, and the pause that a server asks for.
-
-Backoff((0.5, 2.0, 10.0)).pause(attempt)           # around the delay, by `jitter`
-jittered(delay, below=0.5)                         # between half the delay and all of it
-pauses = Pauses(doubling(0.02, 1.0), below=0.5)    # counts the attempts itself
-"""
+"""Pauses between attempts: a table of delays, spread at random, and the pause that a server asks for."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -21,12 +16,9 @@ _FIRST_JITTER: Final = 0.2
 class Backoff:
     """The delays before attempts: `delays[0]`, `delays[1]`, … seconds; the last one repeats.
 
-    Each delay is shortened or lengthened at random by up to `jitter` of itself. With 1, full jitter, a pause is
-    anything from 0 to twice the delay, by default at most 30 s: a thousand clients that lost one server come back
-    spread out. The pauses before a first connection vary by a fifth at most, so that its few tries last.
-
-    A client that never was connected gives up after `tries` further attempts. A client that lost its connection tries
-    again without end, or gives up after `lost_tries` attempts in a row. None never gives up.
+    Each is shortened or lengthened at random by up to `jitter` of itself, and by a fifth at most before a first
+    connection. A client that never was connected gives up after `tries` further attempts. A client that lost its
+    connection tries again without end, or gives up after `lost_tries` attempts in a row. None never gives up.
     """
 
     delays: Sequence[float] = (1.0, 2.0, 4.0, 8.0, 15.0)

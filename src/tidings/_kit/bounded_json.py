@@ -1,7 +1,4 @@
-"""JSON that nobody has checked: safe access, size, the beginning of a large value, and one line for any value.
-
-The `as_…` functions treat a value of another type as missing, so that reading foreign JSON needs no checks.
-"""
+"""JSON that nobody has checked: safe access (another type counts as missing), size, cuts, one line for any value."""
 
 import json
 import re
@@ -152,10 +149,7 @@ def shown(value: Any, limit: int | None = None) -> str:
 
 
 def plain(value: Any, most: int | None = None, depth: int = 0) -> Any:  # noqa: PLR0911 - one for each kind of value
-    """Returns the value as JSON can express it: keys are texts; no NaN, no endless depth, no objects.
-
-    Each text, list and object in it is cut to its first `most` characters or items.
-    """
+    """Returns the value as JSON can express it, with the first `most` characters or items of what is in it."""
     if isinstance(value, str):
         return value[:most]
     if value is None or isinstance(value, bool):

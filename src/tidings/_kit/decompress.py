@@ -1,9 +1,6 @@
-"""gzip, deflate and Brotli, decompressed piece by piece within a limit.
+"""gzip, deflate and Brotli, decompressed piece by piece, so that a small body cannot fill the memory.
 
-    for piece in Decompressor(["gzip", "br"], limit=10_000_000).feed(data): ...
-
-Nothing is decompressed further than the limit, nor by much more than `PIECE` bytes at once, so that a small body cannot
-fill the memory. With several encodings, one inside the other, that holds for each of them.
+Nothing is decompressed further than the limit, nor by much more than `PIECE` bytes at once, in any of several layers.
 """
 
 import re
@@ -121,11 +118,9 @@ _ENCODINGS: Final = {"gzip": _Gzip, "x-gzip": _Gzip, "deflate": _Deflate, "br": 
 
 
 class Decompressor:
-    """Undoes the encodings of a body, which are named in lower case and in the order in which they were applied.
+    """Undoes encodings, named in lower case and in the order in which they were applied, up to `limit` bytes of each.
 
-    `limit` is the most bytes of the input, and of what each encoding decompresses to; None: the caller counts itself.
-    Raises `Corrupt` if an encoding is not known or there are too many, and `ImportError` if `br` is among them and the
-    package `brotli` is not installed.
+    Raises `Corrupt` if one is not known or there are too many, and `ImportError` if `brotli` is needed and missing.
     """
 
     def __init__(self, encodings: Sequence[str], limit: int | None) -> None:

@@ -1,13 +1,4 @@
-"""The differences of two sequences, in bounded work: items, words within lines, hunks with context, unified text.
-
-    differing(old, new).changes             # what to replace in `old` to get `new`
-    changed_words(gone, come)               # where the words of replaced lines differ
-    for group in grouped(changes, 3): ...   # changes that belong into one hunk
-    make_hunk(old, new, group)              # with lines around them, and their words marked
-    unified(old, new)                       # the lines of a patch
-
-A result is always right, and may say more than it had to: what takes too much work counts as replaced as a whole.
-"""
+"""The differences of two sequences, in bounded work: what takes too much of it counts as replaced as a whole."""
 
 import re
 from array import array
@@ -112,9 +103,8 @@ class Hunk:
 def differing(old: Sequence[Hashable], new: Sequence[Hashable], work: int = WORK) -> Differing:
     """Returns what to replace in `old` to get `new`, after about `work` steps at most.
 
-    Common ends are set aside. The rest is cut at items that are unmistakably the same on both sides (they occur once on
-    each; failing that, equally often), and so is each piece. Pieces without such items are compared by the shortest way
-    from one to the other. When that is long, or `work` is used up, a piece counts as replaced as a whole.
+    What is between common ends is cut at items that occur equally often on both sides, once if possible, and so is each
+    piece. Pieces without such items are compared by the shortest way from one to the other, if that is not too long.
     """
     numbers: dict[Hashable, int] = {}
     before = [numbers.setdefault(item, len(numbers)) for item in old]
@@ -161,9 +151,7 @@ def common_lines(before: str, after: str) -> tuple[int, int]:
 def changed_words(gone: Sequence[str], come: Sequence[str]) -> tuple[Spans, Spans]:
     """Returns where the words differ in lines that were replaced by others, for the old lines and for the new.
 
-    The lines of each side are compared as one text, so that words may move from line to line. A word that differs is
-    marked as a whole, and one run of white space is as good as another. Lines that have little in common, or differ in
-    very much, have no counterparts.
+    The lines of each side are compared as one text. Those with little in common, or too long, have no counterparts.
     """
     whole = no_words(gone, come)
     if not gone or not come:
@@ -209,11 +197,9 @@ def make_hunk(
     words: Callable[[Sequence[str], Sequence[str]], tuple[Spans, Spans]] = changed_words,
     keep: Callable[[Iterator[DiffLine]], Iterable[DiffLine]] = list,
 ) -> Hunk:
-    """Returns the hunk of a group of changes (see `grouped`), with `context` lines around them.
+    """Returns the hunk of a group of changes (see `grouped`), with `context` lines around them, below `above` others.
 
-    `above` lines stand above `old` and `new`, if these are only parts of their texts. `words` marks the words in lines
-    that replaced others. `keep` chooses and shortens the lines to show. It is called for each run of lines with the
-    same sign, lazily: a line that is not taken is never made.
+    `words` marks the words in replaced lines; `keep` takes the lines to show, of each run with the same sign, lazily.
     """
     start, new_start = max(0, group[0].start - context), max(0, group[0].new_start - context)
     end, new_end = min(len(old), group[-1].end + context), min(len(new), group[-1].new_end + context)

@@ -1,14 +1,9 @@
 """MCP Events on the wire, for both sides: names, error codes, and Standard Webhooks signatures.
 
 This is SEP-3415, a draft. For its next version, change this file. The draft has no methods for what became of
-deliveries: those of Tidings are `DELIVERIES` and `REDELIVER`, which answer to the owner of a subscription.
-
-- `DELIVERIES` takes `{subscriptionId?, limit?}`. Its answer is `{"subscriptions": [...], "deliveries": [...]}`, newest
-  first. A subscription has `id, name, arguments, url, refreshBefore, state` (`active`, `retrying`, `parked` or
-  `lapsed`), `behind`, `delivered` and `deliveryStatus`. A delivery has `subscriptionId, eventId, name, at, state`
-  (`delivered`, `retrying` or `parked`), `tries, mostTries, seconds, nextTry, reason`, `request: {headers, body}` and
-  `response: {status, body}`. A signature and a secret are never in it.
-- `REDELIVER` takes `{subscriptionId, eventId}`, and answers `{}`.
+deliveries: those of Tidings are `DELIVERIES` (`{subscriptionId?, limit?}`, with an answer of `subscriptions` and
+`deliveries`, newest first and without secrets) and `REDELIVER` (`{subscriptionId, eventId}`). They answer to the owner
+of a subscription.
 """
 
 import base64

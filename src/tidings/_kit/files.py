@@ -1,8 +1,4 @@
-"""Files shared by programs: read within a limit, locked, replaced in one step.
-
-Locks are advisory: they keep out programs that ask for them, and end with the process at the latest. A program that
-does not ask is noticed instead: `replace_file` writes only if the file is still the one that was read.
-"""
+"""Files shared by programs: read within a limit, locked (as far as programs ask for locks), replaced in one step."""
 
 import errno
 import json
@@ -42,11 +38,7 @@ class Locked(BlockingIOError):
 
 
 def read_file(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
-    """Returns the bytes of a regular file, or of the one that a link leads to, and its state before it was read.
-
-    Never waits for a pipe, and never reads a device. Raises `OverflowError` with the size if it has more than `largest`
-    bytes, `NotAFile`, `IsADirectoryError`, or another `OSError`.
-    """
+    """Returns the bytes and the state of a regular file. Raises `OverflowError` with its size, or an `OSError`."""
     _check_regular(path.stat(), path.name)  # Before it is opened: some devices do something by that alone.
     return read_open(os.open(path, READING), path.name, largest)
 
@@ -95,8 +87,7 @@ def replace_file(path: Path, data: bytes, seen: os.stat_result | None = None, *,
     """Replaces a file, or creates it, readable for its owner alone: readers see the old content or the new.
 
     Returns False, and leaves it as it is, unless it is still as it was `seen` (None: it did not exist); `always`
-    replaces it in any state. A program that writes in the microseconds after that look is overwritten: hold a lock to
-    keep out those that ask for it.
+    replaces it in any state. A program that writes in the microseconds after that look is overwritten.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")  # 0600
     new = Path(name)
@@ -142,8 +133,7 @@ def open_lock(path: Path) -> int:
 def locked(path: Path, timeout: float) -> Generator[None]:
     """Holds the lock file at `path`: one holder at a time, of all threads and processes. May raise `Locked`.
 
-    Use a file of its own beside the one it guards: that one may be replaced. It stays when the lock is let go, since
-    deleting it would give two programs a lock each.
+    Use a file beside the one it guards. It stays: deleting it would give two programs a lock each.
     """
     descriptor = open_lock(path)
     try:
@@ -163,10 +153,7 @@ def read_json(path: Path, largest: int) -> dict[str, Any]:
 
 @contextmanager
 def editing_json(path: Path, largest: int, timeout: float) -> Generator[dict[str, Any]]:
-    """Yields the JSON object in a file, and writes it back as it was changed, one program at a time.
-
-    A file that is not JSON, or too large, is set aside as `name.broken`. Raises `OSError` if it cannot be written.
-    """
+    """Yields the JSON object in a file, and writes it back, one program at a time. A broken file is set aside."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(path.with_name(f".{path.name}.lock"), timeout):
         document: dict[str, Any] = {}

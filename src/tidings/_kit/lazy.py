@@ -1,8 +1,4 @@
-"""Names imported at first use, and the words for optional packages that are missing.
-
-This keeps `import tidings`, the one-shot commands and worker processes quick: a package names its parts, and a part is
-imported only when somebody asks for it.
-"""
+"""Names imported at first use, so that `import tidings` is quick, and the words for packages that are missing."""
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -60,10 +56,7 @@ def install_command(extra: str = "") -> str:
 
 
 def install_source(extra: str = "") -> str:
-    """Returns the folder, file or name from which this package was installed, with an extra in brackets.
-
-    It is the name, and so leads to a package index, only if Tidings came from there.
-    """
+    """Returns the folder, file or name from which this package was installed, with an extra in brackets."""
     # `import tidings` does without these.
     import json  # noqa: PLC0415
     from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415

@@ -1,15 +1,7 @@
-r"""Regular expressions from outside, made safe to compile and to run.
+"""Regular expressions from outside, made safe to compile and to run. The only place that imports `regex`.
 
-The only place that imports `regex`, the engine that can be stopped: every method of a compiled pattern takes `timeout=`
-(in seconds) and raises `TimeoutError`. Always give it:
-
-    pattern = compiled(text, multiline=True)
-    for match in pattern.finditer(document, timeout=0.5, concurrent=True): ...
-
-A time limit does not cover compiling, in which the engine copies what a count repeats: `a{1000000000}` would fill the
-memory. So a pattern is checked before it is compiled: its length, its depth, and the size of its repetitions.
-In ECMAScript's syntax, `\u{1F600}`, `\k<name>`, `[^]` and a lone `{` are translated, and the engine's own extensions
-(recursion, fuzzy matching) are refused.
+Always give the methods of a pattern `timeout=`. It does not cover compiling, in which the engine copies what a count
+repeats, so a pattern is checked before. ECMAScript's syntax is translated, and the engine's extensions are refused.
 """
 
 import re

@@ -1,13 +1,7 @@
-"""Child processes that answer jobs within a deadline and a memory limit.
+"""Child processes that answer jobs within a deadline and a memory limit. `worker` is the child's side.
 
-    async with WorkerPool("package.module:function", decode) as pool:  # one job at a time, for asyncio
-        answer = await pool.ask(job)
-
-    with BulkPool("package.module:function", decode, here, count=processes_for(len(jobs))) as pool:  # for a thread
-        for answer in pool.read(jobs): ...
-
-`worker` is the child's side. The processes are programs of their own and not made by `multiprocessing`, which would run
-the `__main__` of the program that uses this. Should this process die, their input ends, and they with it.
+A `WorkerPool` takes one job at a time, for asyncio; a `BulkPool` many, for a thread. `multiprocessing` would run the
+`__main__` of the program that uses this. Should this process die, the input of the children ends, and they with it.
 """
 
 import logging
@@ -42,8 +36,7 @@ _PIPE: Final = 2**20  # Bytes of answers that may lie in a pipe: a process goes 
 _START_SECONDS: Final = 60.0
 _TRIES: Final = 3  # Processes that a job is given to if each leaves in that moment
 _IN_HAND: Final = 2  # Jobs that a process has at a time
-_AHEAD: Final = 10
-"""Answers of each process that may wait to be taken: so many that it goes on while a batch of them is used."""
+_AHEAD: Final = 10  # Answers of each process that may wait to be taken, while a batch of them is used
 _STOP_SECONDS: Final = 0.1  # Seconds between two questions whether to stop, while a process works
 
 Kind = Literal["start", "busy", "timeout", "crash", "stopped"]
@@ -58,10 +51,8 @@ class JobNotTaken(WorkerGone):
 
 
 class WorkerFailed(Exception):
-    """A job was not answered.
-
-    `kind` says why: no process could be started ("start"), all were busy for too long ("busy"), the job took too long
-    ("timeout"), the process ended under it ("crash"), the pool was left ("stopped"). The text has the details.
+    """A job was not answered: no process started ("start"), all were busy for too long ("busy"), it took too long
+    ("timeout"), the process ended under it ("crash"), or the pool was left ("stopped"). The text has the details.
     """
 
     def __init__(self, kind: Kind, detail: str) -> None:
@@ -168,12 +159,10 @@ class WorkerProcess:
 class WorkerPool(Generic[T]):
     """Processes that answer one job at a time, for asyncio, from entering this until leaving it.
 
-    A process is started when there is a job and none is free, and kept for the next one. One that takes too long or
-    breaks down is ended, its job fails, and the next job gets another. To cancel `ask` ends the job's process.
-
-    `function` ("module:function") answers a job with bytes, in the child; `decode` makes the result of these bytes, in
-    a thread; if it raises `ValueError`, the process counts as broken. `count` is the most processes. A job may `wait`
-    so many seconds for a free one, and `limits.seconds` is its deadline from then on. `command` is for tests.
+    A process is started when none is free, and kept. One that takes too long or breaks down, or whose job is cancelled,
+    is ended. `function` ("module:function") answers a job with bytes, in the child; `decode` makes the result of them,
+    in a thread, and raises `ValueError` if the process is broken. A job may `wait` so many seconds for one of the at
+    most `count` processes, and `limits.seconds` is its deadline from then on. `command` is for tests.
     """
 
     function: str
@@ -340,10 +329,8 @@ def _in_thread(work: Callable[[], T]) -> "asyncio.Future[T]":
 class BulkPool(Generic[JobT, T]):
     """Processes that answer many jobs, for a thread, from entering this until leaving it.
 
-    Where no process can be started, or one ends before its time, its jobs are done by `here`, in this process. `small`
-    says of a job whether this process may do it while the others start. Whatever `decode` raises counts as a broken
-    process. Deadlines and numbers of jobs among the `limits` are not for a bulk pool. `command` is started instead, for
-    tests.
+    Where no process can be started, or one ends before its time or breaks, its jobs are done by `here`, in this one.
+    `small` says of a job whether this process may do it while the others start. `command` is for tests.
     """
 
     function: str

@@ -1,7 +1,4 @@
-"""Processes in groups of their own: signals to all of a group, and why a program cannot start.
-
-Without asyncio, for commands that start quickly; `program` runs one under asyncio.
-"""
+"""Processes in groups of their own: signals to all of a group, and why a program cannot start. Without asyncio."""
 
 import contextlib
 import errno

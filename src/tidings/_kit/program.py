@@ -1,7 +1,5 @@
-"""A child process under asyncio, in a group of its own: started, and ended in steps.
-
-However it is left (in good order, cancelled, or because the event loop stops), its standard input is closed, it is
-asked to end, and it is killed, each after a pause; and so is everything that it started and left behind.
+"""A child process under asyncio, in a group of its own. However it is left, its input is closed, it is asked to end,
+and it is killed, each after a pause; and so is everything that it started.
 """
 
 import asyncio

@@ -21,26 +21,16 @@ def main(file: str, name: str = "", *args: str) -> None:
     spec: Any = importlib.util.spec_from_file_location(as_name, path)
     module = sys.modules[as_name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if not name and _client_is_gone():
-        return
+    if not name and hasattr(select, "poll"):  # Not on Windows.
+        watched = select.poll()
+        watched.register(sys.__stdin__ or 0, 0)
+        if any(event & (select.POLLHUP | select.POLLNVAL) for _, event in watched.poll(0)):
+            return  # The file has served until its client left.
     names = (name,) if name else _NAMES
     server = next((found for each in names if hasattr(found := getattr(module, each, None), "run")), None)
     if server is None:
         has = f"no server called {name}" if name else "no server called mcp, server or app, and starts none"
         raise SystemExit(f"{file} has {has}. Name the object after a colon, for example {Path(file).name}:mcp")
-    _serve(server)
-
-
-def _client_is_gone() -> bool:
-    """Returns whether standard input was closed: then the file has served until its client left."""
-    if not hasattr(select, "poll"):  # Windows.
-        return False
-    watched = select.poll()
-    watched.register(sys.__stdin__ or 0, 0)
-    return any(event & (select.POLLHUP | select.POLLNVAL) for _, event in watched.poll(0))
-
-
-def _serve(server: Any) -> None:
     if hasattr(server, "run_stdio_async"):  # MCPServer, FastMCP, LiveServer.
         server.run("stdio")
         return

@@ -37,10 +37,7 @@ def leave_tasks(tasks: Iterable["asyncio.Future[Any]"]) -> None:
 
 
 def leave_threads() -> None:
-    """Lets the running event loop, and then the process, end without the worker threads that are busy now.
-
-    They go on until then, as daemon threads do.
-    """
+    """Lets the running event loop, and then the process, end without the worker threads that are busy now."""
     with suppress(AttributeError, KeyError):
         for worker in _busy_workers(asyncio.get_running_loop()):
             _left.add(worker)

@@ -1,22 +1,11 @@
 """A SQLite database: opened, owned, shared between processes, recovered when damaged, and its errors in words.
 
-    SCHEMA = Schema(application_id=0x54494458, version=1, tables=("CREATE TABLE things (name TEXT)",))
-    WORDING = Wording("thing file", start_over="Delete it, or choose another path.")
-
-    database = Database(path, SCHEMA, wording=WORDING, error=lambda trouble, text: ThingsUnusable(text))
-    database.write(lambda connection: connection.execute("INSERT INTO things VALUES (?)", ("a",)))
-    names = database.read(lambda connection: connection.execute("SELECT name FROM things").fetchall())
-
-What a `Database` promises:
-- `read` sees one moment, and `write` is one transaction: all or nothing.
+- `read` sees one moment, and `write` is one transaction: all or nothing. One thread uses it at a time.
 - A file of another application, or of a newer version, is never touched. `OnDamage` says what happens to a damaged one.
-- A file that another program deleted or replaced is noticed, before and after each use: the work is done again on the
-  file that has the name now. So work must be repeatable.
+- A file that another program deleted or replaced is noticed, and the work done again on the one that has the name now.
 - Each failure of SQLite or of the disk becomes the error of the owner, with its cause and its cure.
-- One thread uses it at a time; any thread may close it.
 
-No descriptor of the file is opened and closed beside SQLite while it is in use: that would drop the POSIX locks which
-SQLite holds for the whole process.
+No descriptor of the file is closed beside SQLite while it is in use: that would drop SQLite's POSIX locks.
 """
 
 import itertools
@@ -62,8 +51,7 @@ class OnDamage(Enum):
 
     REFUSE = auto()  # It is left as it is, and every use fails
     SET_ASIDE = auto()
-    """It gets another name, and work goes on with an empty one, at opening and later. Only a file that says that it is
-    ours is moved. Processes agree on it by a lock file (`….db-lock`)."""
+    """It gets another name, if it says that it is ours, and work goes on with an empty one, at opening and later."""
     REBUILD = auto()
     """At opening it is deleted and made anew, whatever it was. Later a use fails, and the owner calls `renew`."""
 
@@ -72,9 +60,8 @@ class OnDamage(Enum):
 class Schema:
     """The shape of a database, with a version that is raised with every change of the tables.
 
-    `tables` are the statements that create everything, and `fill` inserts the first rows, in one transaction. The
-    tables and views in `checked` are looked at when a file is opened, so that damage shows early. `pragmas` are
-    statements for each new connection. By default a loss of power may take the last commits; what is left is whole.
+    `tables` are the statements that create everything, and `fill` inserts the first rows, in one transaction. Those in
+    `checked` are looked at when a file is opened, so that damage shows early. `pragmas` are for each new connection.
     """
 
     application_id: int | None  # Marks a file as ours. None: a file is ours if its version (`user_version`) is not 0.
@@ -85,23 +72,12 @@ class Schema:
     pragmas: Sequence[str] = ()
     upgrades: Mapping[int, Sequence[str | Work[object]]] = field(
         default_factory=dict[int, Sequence[str | Work[object]]]
-    )
-    """The statements and functions that make this version of an older one, by its number. Other versions are unfit."""
+    )  # The statements and functions that make this version of an older one, by its number. Other versions are unfit.
 
 
 def statements_in(script: Path) -> list[str]:
     """Returns the statements of a file of SQL. Each ends with a semicolon at the end of a line."""
     return script.read_text("utf-8").removesuffix(";\n").split(";\n")
-
-
-def move_database(path: Path, to: Path) -> None:
-    """Gives a database another name, with what SQLite keeps beside it. What has that name is replaced."""
-    for suffix in _COMPANIONS:
-        companion, target = Path(f"{path}{suffix}"), Path(f"{to}{suffix}")
-        target.unlink(missing_ok=True)
-        with suppress(FileNotFoundError):
-            companion.replace(target)
-    path.replace(to)
 
 
 def delete_database(path: Path) -> None:
@@ -281,11 +257,15 @@ class Database:
                         raise
                     logger.info("the %s %s is built anew: %s", self.wording.name, self.path, error)
                     delete_database(self._real_path())
-                # The file may be a letter of the user's: only one that says that it is ours is moved away.
-                elif trouble_of(error) in _SET_ASIDE and self._says_it_is_ours():
-                    self._rename(error)
-                else:
+                elif trouble_of(error) not in _SET_ASIDE or self.schema.application_id is None:
                     raise
+                else:  # The file may be a letter of the user's: only one that says that it is ours is moved away.
+                    with self._real_path().open("rb") as file:
+                        header = file.read(_HEADER)
+                    ours = self.schema.application_id.to_bytes(4, "big")
+                    if not (header.startswith(b"SQLite format 3\0") and header.endswith(ours)):
+                        raise
+                    self._rename(error)
             return self._prepared()
 
     def _prepared(self) -> sqlite3.Connection:
@@ -400,7 +380,11 @@ class Database:
         if self.on_set_aside is None:
             name = self.wording.name
             logger.warning("the %s %s is begun anew, and the old one kept as %s: %s", name, self.path, to.name, reason)
-        move_database(path, to)
+        for suffix in _COMPANIONS:
+            Path(f"{to}{suffix}").unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                Path(f"{path}{suffix}").replace(f"{to}{suffix}")
+        path.replace(to)
         if self.on_set_aside is not None:
             self.on_set_aside(path, to, reason)
 
@@ -410,19 +394,10 @@ class Database:
         needed = self.on_damage is OnDamage.SET_ASIDE
         return locked(path.with_name(f"{path.name}-lock"), self.timeout) if needed else nullcontext()
 
-    def _says_it_is_ours(self) -> bool:
-        if self.schema.application_id is None:
-            return False
-        with self._real_path().open("rb") as file:
-            header = file.read(_HEADER)
-        ours = self.schema.application_id.to_bytes(4, "big")
-        return header.startswith(b"SQLite format 3\0") and header.endswith(ours)
-
     def _checkpoint(self, size: int) -> None:
-        """Moves what was committed from the -wal file into the main file, from time to time.
+        """Moves what was committed from the -wal file into the main file, from time to time, while no other writes.
 
-        SQLite would do this by itself, but alongside writers, which up to 3.51.2 could damage the file (the "WAL-reset
-        bug"). FULL keeps writers out meanwhile. It waits for readers too, so it gets little time: next time will do.
+        SQLite itself does it beside writers, which up to 3.51.2 could damage the file (the "WAL-reset bug").
         """
         self._unmoved += 4 * _PAGE + size
         if self._connection is None or self.path is None or self.exclusive or self._unmoved < _CHECKPOINT_BYTES:

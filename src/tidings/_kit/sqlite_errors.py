@@ -48,11 +48,10 @@ class DatabaseUnfit(sqlite3.DatabaseError):
 
 @dataclass(frozen=True)
 class Wording:
-    """The words of a database's errors: "The {name} {path} {text}".
+    """The words of a database's errors: "The {name} {path} {text}". `start_over` is the cure of a damaged file.
 
-    `start_over` says what to do with a damaged file, or with one of another version. `texts` has other texts for some
-    troubles. They may hold `{error}`, `{found}` and `{known}` (versions), `{access}` (the result of `no_access`),
-    `{start_over}` and `{other_path}`.
+    `texts`, and those here, may hold `{error}`, `{found}` and `{known}` (versions), `{access}`, `{start_over}` and
+    `{other_path}`.
     """
 
     name: str

@@ -1,8 +1,6 @@
-"""The closest known names, as a list and as a sentence for an error message.
+"""The closest known names, as a list and as a sentence for an error message: empty, or with a space before it.
 
-Sentences begin with a space, and are empty if there is nothing to say, so that they can follow another directly:
-
-    f"There is no tool {name!r}.{did_you_mean(name, tools) or there_are(tools)}"
+f"There is no tool {name!r}.{did_you_mean(name, tools) or there_are(tools)}"
 """
 
 import difflib
@@ -24,11 +22,9 @@ def closest(
     key: Callable[[str], str] = str.casefold,
     among: int = 2_000,
 ) -> list[str]:
-    """Returns at most `most` known names that are spelled nearly like `name`, the closest first.
+    """Returns at most `most` known names (of the first `among`) that are spelled nearly like `name`, the closest first.
 
-    The known names may come from outside: at most `among` of them are compared. `cutoff`, from 0 (anything) to 1
-    (equal), is how similar a name must be. `key` maps a name to the form that is compared: by default without regard to
-    case; `letters` also ignores punctuation, and `str` compares as written.
+    `cutoff`, from 0 (anything) to 1 (equal), is how similar they must be, in the form that `key` makes of a name.
     """
     forms = {key(each): each for each in islice(known, among) if len(each) <= _LONGEST}
     return [forms[form] for form in difflib.get_close_matches(key(name[:_LONGEST]), forms, n=most, cutoff=cutoff)]

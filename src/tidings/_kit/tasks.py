@@ -1,7 +1,4 @@
-"""Small parts for asyncio: `Wakeup`, `Background`, `Users`, `Shared`, `SingleFlight`, and `run_to_end`.
-
-AnyIO is imported late: commands and workers that need the other parts start without it.
-"""
+"""Small parts for asyncio. AnyIO is imported late: commands and workers that need the other parts start without it."""
 
 import asyncio
 import logging
@@ -188,11 +185,7 @@ class SingleFlight(Generic[T]):
     async def share(
         self, key: Hashable, ask: Callable[[Progress], Awaitable[T]], progress: Progress | None = None
     ) -> T:
-        """Returns what `ask` returns, or what it returns to an earlier caller with an equal key who still waits.
-
-        `ask` may call its argument to report progress to everyone who waits: to the `progress` of each. Raises
-        `asyncio.CancelledError` if `aclose` was called.
-        """
+        """Returns what `ask` returns, or returned to one with an equal key who waits. `progress` hears of both."""
         if self._closed:
             raise asyncio.CancelledError("closed: no more answers are awaited")
         flight = self._flights.get(key) or self._begin(key, ask)

@@ -1,9 +1,6 @@
-"""Spans and metrics through the OpenTelemetry API. The user installs the SDK and the exporter.
+"""Spans and metrics through the OpenTelemetry API. An error of it never reaches the caller, and is logged once.
 
-An error of a meter or a tracer never reaches the caller. Each kind of failure is logged once.
-
-An instrument is made once for the whole process, when it is first used: until an SDK is set, the API keeps everything
-that was made, so instruments of each client or server would add up.
+An instrument is made once for the whole process: until an SDK is set, the API keeps everything that was made.
 """
 
 import logging

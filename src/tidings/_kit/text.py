@@ -40,21 +40,19 @@ def harmless(text: str, *, mark: str | None = None) -> str:
     Unicode picture ("␛"), and the rest become "<U+202E>". A `mark` of one character replaces each of them, and each
     zero-width character too, so that the text keeps its width, as a table needs it.
     """
-    if mark is not None:
-        return _CONTROLS_AND_INVISIBLE.sub(lambda _: mark, text)
-    return _CONTROLS.sub(_picture, text)
+
+    def picture(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if code < 0x20:
+            return "" if code == 0x0D else chr(0x2400 + code)
+        return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
+
+    return _CONTROLS.sub(picture, text) if mark is None else _CONTROLS_AND_INVISIBLE.sub(lambda _: mark, text)
 
 
 def harmless_json(document: str) -> str:
     r"""Returns a JSON document with the same characters as `\uXXXX`, which leaves its meaning as it is."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
-
-
-def _picture(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x20:
-        return "" if code == 0x0D else chr(0x2400 + code)
-    return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"<U+{code:04X}>"
 
 
 def applied(text: str, changes: Iterable[tuple[int, int, str]]) -> str:

@@ -60,29 +60,28 @@ def variables(template: str) -> Iterator[Variable]:
 
 def expand(template: str, values: Mapping[str, Any]) -> str:
     """Returns the URI of a template with these values: texts or lists. Variables without a value are left out."""
-    return _EXPRESSION.sub(
-        lambda found: _expanded(_OPERATORS[found[1]], found[2], values) if found[1] in _OPERATORS else found[0],
-        template,
-    )
 
+    def written(found: re.Match[str]) -> str:
+        if (operator := _OPERATORS.get(found[1])) is None:
+            return found[0]
+        parts: list[str] = []
+        safe = _RESERVED + "-._~%" if operator.reserved else "-._~"
+        for variable in map(str.strip, found[2].split(",")):
+            name, _, prefix = variable.removesuffix("*").partition(":")
+            value = values.get(name)
+            if value is None or value in ("", []):
+                continue
+            several = cast("list[Any]", value) if isinstance(value, list) else [value]
+            texts = [quote(str(each)[: int(prefix)] if prefix.isdigit() else str(each), safe=safe) for each in several]
+            exploded = variable.endswith("*") or operator.separator == ","
+            if operator.named and exploded:
+                texts = [f"{name}{'=' + text if text else operator.if_empty}" for text in texts]
+            elif operator.named:
+                texts = [f"{name}={','.join(texts)}"]
+            parts.append((operator.separator if exploded else ",").join(texts))
+        return operator.first + operator.separator.join(parts) if parts else ""
 
-def _expanded(operator: _Operator, names: str, values: Mapping[str, Any]) -> str:
-    written: list[str] = []
-    safe = _RESERVED + "-._~%" if operator.reserved else "-._~"
-    for variable in map(str.strip, names.split(",")):
-        name, _, prefix = variable.removesuffix("*").partition(":")
-        value = values.get(name)
-        if value is None or value in ("", []):
-            continue
-        several = cast("list[Any]", value) if isinstance(value, list) else [value]
-        texts = [quote(str(each)[: int(prefix)] if prefix.isdigit() else str(each), safe=safe) for each in several]
-        exploded = variable.endswith("*") or operator.separator == ","
-        if operator.named and exploded:
-            texts = [f"{name}{'=' + text if text else operator.if_empty}" for text in texts]
-        elif operator.named:
-            texts = [f"{name}={','.join(texts)}"]
-        written.append((operator.separator if exploded else ",").join(texts))
-    return operator.first + operator.separator.join(written) if written else ""
+    return _EXPRESSION.sub(written, template)
 
 
 def matches(template: str, uri: str) -> bool:

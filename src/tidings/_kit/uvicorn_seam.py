@@ -40,18 +40,12 @@ class UvicornChanged(RuntimeError):
     """The installed version of uvicorn lacks something without which a server cannot work."""
 
 
-# Serving
-
-
 class HttpServer:
     """Serves an ASGI app with uvicorn; `options` are further arguments of `uvicorn.Config`.
 
-    With `handle_signals`, uvicorn handles SIGINT and SIGTERM: it ends in good order, and raises the signal again at the
-    end (which for SIGINT is a `KeyboardInterrupt`). Otherwise the program around it does, and calls `stop`.
-
-    A client whose headers take more than 64 KB is hung up on. So is one that takes longer than `patience` seconds from
-    the first byte of a request to its last, or from the connection to its first request. None: it may take as long as
-    it likes.
+    With `handle_signals`, uvicorn handles SIGINT and SIGTERM, and raises the signal again at the end. Otherwise the
+    program around it does, and calls `stop`. A client is hung up on if its headers take more than 64 KB, or if it takes
+    longer than `patience` seconds for its first request, or from the first byte of a request to its last.
     """
 
     def __init__(
@@ -143,10 +137,7 @@ _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-le
 
 
 def _patient_protocol(seconds: float) -> Any:  # noqa: C901 - a class of small methods
-    """Returns uvicorn's protocol on h11, which hangs up on a client that sends half a request and waits.
-
-    On h11 because the quicker httptools keeps headers without end, and their sender is not known yet.
-    """
+    """Returns uvicorn's protocol on h11, which hangs up on a client that sends half a request and waits."""
     try:
         import h11  # noqa: PLC0415 - see the module's docstring
         from uvicorn.protocols.http.h11_impl import H11Protocol  # noqa: PLC0415 - see the module's docstring
@@ -194,22 +185,15 @@ _PROTOCOL_STATE: Final = attrgetter("conn.their_state", "loop.call_later", "tran
 
 # Writing to a response past `send`
 
-# uvicorn's `send` is a method of an object that holds the connection and the state of the response. Writing through it
-# takes a message, a coroutine and a list, which costs more than everything else that a delivery needs before the system
-# is called. With httptools it comes to one call in the end: the event, as one HTTP chunk, is handed to the connection.
-# So where the response is in the state in which `send` would do just that, the chunk is handed over directly. In every
-# other state, with any other web server, and with middleware in between, `send` is called, and decides.
+# Writing through uvicorn's `send` takes a message, a coroutine and a list, more than everything else that a delivery
+# needs. With httptools, all that comes to handing the event, as one HTTP chunk, to the connection. If the response is
+# in the state in which `send` would do just that, this is done directly. Otherwise `send` is called, and decides.
 
 _CHUNKING: Final = ("uvicorn.protocols.http.httptools_impl", "RequestResponseCycle")
-_RESPONSE_STATE: Final = attrgetter(
-    "scope",
-    "response_started",
-    "response_complete",
-    "chunked_encoding",
-    "disconnected",
-    "flow.write_paused",
-    "transport.write",
+_STATE: Final = (
+    "scope response_started response_complete chunked_encoding disconnected flow.write_paused transport.write"
 )
+_RESPONSE_STATE: Final = attrgetter(*_STATE.split())
 
 
 def is_servers_own(send: object) -> bool:
@@ -236,8 +220,7 @@ def chunk_taker(response: Any) -> Callable[[bytes], None] | None:
     """Returns the function that writes a chunk of a `chunked_response`; None if `send` would do anything else now."""
     if response.disconnected or response.response_complete or response.flow.write_paused:
         return None
-    write: Callable[[bytes], None] = response.transport.write
-    return write
+    return response.transport.write
 
 
 def as_chunk(data: bytes) -> bytes:
@@ -246,10 +229,7 @@ def as_chunk(data: bytes) -> bytes:
 
 
 def begun(sending: Any) -> asyncio.Future[None] | None:
-    """Runs a `send` until it has to wait, which a web server's own does only when the socket is full.
-
-    So a write to an idle stream costs no task and no turn of the event loop. A rest runs in the task that is returned.
-    """
+    """Runs a `send` until it has to wait, at no cost of a task; a rest runs in the task that is returned."""
     try:
         waiting_for = sending.send(None)
     except StopIteration:
@@ -277,17 +257,11 @@ def _resume(sending: Coroutine[Any, Any, None], waiting_for: Any) -> Generator[A
             return
 
 
-# The connection under a response
-
 _MOST_CALLS: Final = 64  # Functions of middleware that are looked through for the web server's own
 
 
 def transport_under(*calls: object) -> asyncio.Transport | None:
-    """Returns the connection under `send` or `receive`, where the web server shows it.
-
-    Middleware wraps what the web server gave it: in a function of its own, as Starlette's error pages do with `send`
-    alone, or in a request that remembers `receive`, as its `BaseHTTPMiddleware` does.
-    """
+    """Returns the connection under `send` or `receive`, where the web server shows it, also through middleware."""
     found = list(calls)
     for call in found:  # It grows meanwhile.
         owner = getattr(call, "__self__", None)

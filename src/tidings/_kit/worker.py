@@ -1,8 +1,7 @@
 """The child of every pool, and the frames between the two: `python -m tidings._kit.worker MODULE:FUNCTION LIMITS`.
 
-The function gets a job and returns bytes, an answer; `LIMITS` are `WorkerLimits` as JSON. Jobs come pickled on standard
-input, because the parent is trusted. A function that reads foreign data returns JSON or the like, which the parent can
-read without running anything. The process ends when its input does, even during a job: it never outlives its parent.
+Jobs come pickled, because the parent is trusted. Answers of foreign data should be JSON, which runs nothing when read.
+The process ends when its input does, even during a job: it never outlives its parent.
 """
 
 import faulthandler

@@ -1,27 +1,24 @@
-"""`ServerGroup`: the sessions to all servers, for one principal or for everybody, and what they offer together.
-
-Clients see names and URIs of the bridge. A group knows the server of each, and how what is behind a URI is read.
-"""
+"""`ServerGroup`: the sessions to all servers, for one principal or for everybody, and what they offer together."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.suggest import did_you_mean, there_are
-from tidings.bridge.call_resources import SCHEME, arguments_for, call_template, call_uri, contents_of, split_call
-from tidings.bridge.ignoring import Ignored
-from tidings.bridge.names import Json, owner_of_name, owner_of_uri
-from tidings.bridge.settings import CallWatch, UpstreamSpec
+from tidings.bridge.settings import CallWatch, Ignored, Json, UpstreamSpec, owner_of_name, owner_of_uri
 from tidings.bridge.upstream import LISTS, ListName, Upstream
 from tidings.bridge.watching import News, Source, WatchedSources
 from tidings.errors import ResourceNotFound
 
 STATUS: Final = "bridge://status"
+SCHEME: Final = "call://"
 KIND_OF: Final = {"tools": "tool", "resources": "resource", "templates": "template", "prompts": "prompt"}
 
 
@@ -29,12 +26,7 @@ class ServerGroup:
     """The sessions that `make` makes for one `owner`, or for everybody."""
 
     def __init__(
-        self,
-        owner: str | None,
-        make: Callable[["ServerGroup", UpstreamSpec], Upstream],
-        news: News,
-        *,
-        prefixed: bool,
+        self, owner: str | None, make: Callable[["ServerGroup", UpstreamSpec], Upstream], news: News, *, prefixed: bool
     ) -> None:
         self.owner = owner
         self.servers: dict[str, Upstream] = {}
@@ -69,8 +61,6 @@ class ServerGroup:
         await self.watches.aclose()
         await asyncio.gather(*(upstream.aclose() for upstream in self))
 
-    # Items
-
     def offered(self, name: ListName) -> list[Json]:
         """Returns a list of all servers, as clients see it."""
         items = [upstream.naming.item_out(name, item) for upstream in self for item in upstream.lists[name]]
@@ -97,8 +87,6 @@ class ServerGroup:
             raise MCPError(types.INVALID_PARAMS, f"There is no {KIND_OF[kind]} {name!r}.{about}")
         return upstream, original
 
-    # Resources
-
     def owner_of(self, uri: str) -> tuple[Upstream, str]:
         """Returns the server of a resource, and its URI there. Raises `ResourceNotFound`."""
         owner = owner_of_uri(uri, self.servers) if self._prefixed else next(iter(self.servers), None)
@@ -109,7 +97,7 @@ class ServerGroup:
 
     def source(self, uri: str) -> Source:
         """Returns where a resource comes from. Raises `ResourceNotFound` or `ValueError` if nothing is there."""
-        if uri.startswith(SCHEME):
+        if is_call := uri.startswith(SCHEME):
             upstream, tool, arguments = self._parsed_call(uri)
             watched = self._calls.get(uri)
             interval = watched.seconds if watched is not None else upstream.spec.interval(uri)
@@ -118,9 +106,13 @@ class ServerGroup:
         else:
             upstream, original = self.owner_of(uri)
             interval, rules = upstream.spec.interval(original), upstream.spec.ignored(original)
-            read = partial(_read_resource, upstream, original)
+
+            async def read() -> Json:
+                result = await upstream.client.request("resources/read", {"uri": original}, safe=True)
+                return upstream.naming.result_out(result)
+
         # Who sets an interval or a rule does not trust the server to tell of what matters.
-        can_be_told = not (uri.startswith(SCHEME) or interval or rules)
+        can_be_told = not (is_call or interval or rules)
         ignored = Ignored(rules) if rules else None
         return Source(upstream, original, read, interval or upstream.interval, bool(interval), can_be_told, ignored)
 
@@ -136,8 +128,6 @@ class ServerGroup:
         if upstream is None or found is None:
             raise ResourceNotFound(f"{server} has no read-only tool {tool!r}.", data={"uri": uri})
         return upstream, tool, arguments_for(found.get("inputSchema"), texts)
-
-    # Status
 
     def status(self) -> Json:
         """Returns the state of the servers and of what is watched."""
@@ -180,13 +170,81 @@ def _readable(upstream: Upstream) -> list[Json]:
     return [tool for tool in tools if tool["name"] in named or upstream.only_reads(str(tool["name"]))]
 
 
-async def _read_resource(upstream: Upstream, uri: str) -> Json:
-    return upstream.naming.result_out(await upstream.client.request("resources/read", {"uri": uri}, safe=True))
-
-
 async def _read_call(upstream: Upstream, uri: str, tool: str, arguments: Json) -> Json:
     result = await upstream.client.request("tools/call", {"name": tool, "arguments": arguments}, safe=True)
     if result.get("isError"):
         texts = [str(as_dict(block).get("text")) for block in as_list(result.get("content"))]
         raise ResourceNotFound(f"{tool} of {upstream.spec.name} failed: {' '.join(texts)}", data={"uri": uri})
     return contents_of(uri, upstream.naming.result_out(result))
+
+
+# Calls of read-only tools as resources, `call://SERVER/TOOL?ARGUMENTS`: the result of the call is the content, so that
+# it can be subscribed to. An argument of the URI is a text, and becomes what the tool's schema asks for.
+
+
+def call_uri(server: str, tool: str, arguments: Mapping[str, Any]) -> str:
+    """Returns the URI of a call. Equal calls have equal URIs."""
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in sorted(arguments.items())}
+    query = urlencode(texts, quote_via=quote)
+    return f"{SCHEME}{quote(server, safe='')}/{quote(tool, safe='')}{'?' if query else ''}{query}"
+
+
+def split_call(uri: str) -> tuple[str, str, dict[str, str]]:
+    """Returns the server, the tool and the arguments of the URI of a call. Raises `ValueError`."""
+    place, _, query = uri.removeprefix(SCHEME).partition("?")
+    server, slash, tool = place.partition("/")
+    if not uri.startswith(SCHEME) or not slash or not tool:
+        raise ValueError(f"{uri!r} is not the URI of a call. Write {SCHEME}SERVER/TOOL?NAME=VALUE.")
+    return unquote(server), unquote(tool), dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+
+
+def arguments_for(schema: object, texts: Mapping[str, str]) -> Json:
+    """Returns arguments as the schema of a tool asks for them. Raises `ValueError` for what it does not have."""
+    properties = as_dict(as_dict(schema).get("properties"))
+    arguments: Json = {}
+    for name, text in texts.items():
+        if properties and name not in properties:
+            raise ValueError(f"The tool has no argument {name!r}. It has: {', '.join(properties) or 'none'}.")
+        kind = as_dict(properties.get(name)).get("type", "string")
+        kinds: list[Any] = cast("list[Any]", kind) if isinstance(kind, list) else [kind]
+        if "string" in kinds:
+            arguments[name] = text
+            continue
+        try:
+            arguments[name] = json.loads(text)
+        except ValueError:
+            raise ValueError(f"The argument {name!r} must be {' or '.join(map(str, kinds))}, not {text!r}.") from None
+    return arguments
+
+
+def call_template(server: str, tool: Mapping[str, Any]) -> Json:
+    """Returns the resource template for the calls of a tool."""
+    names = list(as_dict(as_dict(tool.get("inputSchema")).get("properties")))
+    query = f"{{?{','.join(names)}}}" if names and all(name.replace("_", "a").isalnum() for name in names) else ""
+    described = str(tool.get("description") or tool.get("title") or tool["name"]).partition("\n")[0]
+    return {
+        "uriTemplate": f"{SCHEME}{quote(server, safe='')}/{quote(str(tool['name']), safe='')}{query}",
+        "name": f"call {tool['name']}",
+        "description": f"The result of the tool, as a resource that can be subscribed to: {described}",
+    }
+
+
+def contents_of(uri: str, result: Mapping[str, Any]) -> Json:
+    """Returns the result of a call as the contents of a resource."""
+    structured = result.get("structuredContent")
+    if structured is not None:
+        text = json.dumps(structured, indent=1, ensure_ascii=False)
+        return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+    blocks = cast("Sequence[Any]", result.get("content") or [])
+    contents: list[Json] = []
+    for block in map(as_dict, blocks):
+        match block.get("type"):
+            case "text":
+                contents.append({"uri": uri, "mimeType": "text/plain", "text": str(block.get("text", ""))})
+            case "resource":
+                contents.append({**as_dict(block.get("resource")), "uri": uri})
+            case "image" | "audio":
+                contents.append({"uri": uri, "mimeType": block.get("mimeType"), "blob": block.get("data")})
+            case _:
+                contents.append({"uri": uri, "mimeType": "application/json", "text": json.dumps(block)})
+    return {"contents": contents}

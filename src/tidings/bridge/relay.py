@@ -14,7 +14,7 @@ user something while it works. How the question travels depends on the eras of b
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
@@ -27,7 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tidings._kit.bounded_json import as_dict, as_text
 from tidings._kit.tasks import retrieve
-from tidings.bridge.names import Json
+from tidings.bridge.settings import Json
 from tidings.bridge.upstream import Upstream
 from tidings.client.calls import StartedCall
 from tidings.client.events import LogReceived, NotificationReceived
@@ -50,11 +50,6 @@ _RESULTS: Final[dict[str, Any]] = {
     "elicitation/create": types.ElicitResult,
     "roots/list": types.ListRootsResult,
 }
-_ASKABLE: Final[dict[str, str]] = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
-}
 
 
 @dataclass(eq=False)
@@ -65,10 +60,10 @@ class RelayedCall:
     ctx: RequestContext
     entry: QueueEntry | None = None
     work: "asyncio.Task[Json] | None" = None
-    questions: dict[str, tuple[Json, "asyncio.Future[Any]"]] = field(
-        default_factory=dict[str, "tuple[Json, asyncio.Future[Any]]"]
-    )
-    asked: "asyncio.Future[None]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def __post_init__(self) -> None:
+        self.questions: dict[str, tuple[Json, asyncio.Future[Any]]] = {}
+        self.asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def ask(self) -> None:
         """Lets the client know that there are questions."""
@@ -97,14 +92,14 @@ class Relay:
             connection.exit_stack.callback(self._sessions.pop, connection, None)
         self._sessions[connection] = ctx
 
-    # Requests
-
     async def forward(self, ctx: RequestContext, upstream: Upstream, params: Mapping[str, Any], *, safe: bool) -> Json:
         """Returns the server's result of a request, or its questions."""
         state = as_text(params.get("requestState"))
         if state is not None and state.startswith(_STATE):
             return await self._resume(ctx, state, as_dict(params.get("inputResponses")))
-        sent = {**params, "_meta": _without_envelope(params.get("_meta"))}
+        meta = as_dict(params.get("_meta")).items()  # Without what belongs to the client's own connection.
+        kept = {key: value for key, value in meta if not key.startswith(_ENVELOPE) and key != "progressToken"}
+        sent = {**params, "_meta": kept}
         await upstream.until_tried()
         if upstream.client.era is None and upstream.trouble:  # Once it was there, a call waits for it to come back.
             about = {"server": upstream.spec.name, "retryable": True}
@@ -184,8 +179,6 @@ class Relay:
             code, details = types.INVALID_PARAMS if is_modern(call.ctx) else _RESOURCE_NOT_FOUND, {"uri": uri}
         return MCPError(code, as_text(data.get("rpc_message")) or error.message, details)
 
-    # Questions that wait for the client to repeat its request
-
     async def _until_asked(self, call: RelayedCall) -> Json:
         """Waits until a request has its result, or asks a client of the modern era something."""
         work = cast("asyncio.Task[Json]", call.work)
@@ -199,7 +192,9 @@ class Relay:
         call.asked = asyncio.get_running_loop().create_future()
         state = _STATE + secrets.token_urlsafe(16)
         while len(self._suspended) >= _MOST_SUSPENDED:
-            self._drop(next(iter(self._suspended)))
+            oldest = self._suspended.pop(next(iter(self._suspended)))
+            if oldest.work is not None:
+                oldest.work.cancel()
         self._suspended[state] = call
         work.add_done_callback(partial(self._ended, state))
         return {"resultType": "input_required", "inputRequests": call.open_questions(), "requestState": state}
@@ -207,15 +202,14 @@ class Relay:
     async def _resume(self, ctx: RequestContext, state: str, answers: Json) -> Json:
         call = self._suspended.get(state)
         if call is None or self._principal(ctx) != call.upstream.authorization:
-            raise MCPError(
-                types.INVALID_PARAMS,
-                "This question has expired, or another process of the bridge asked it: call again.",
-            )
+            text = "This question has expired, or another process of the bridge asked it: call again."
+            raise MCPError(types.INVALID_PARAMS, text)
         del self._suspended[state]
         call.ctx = ctx
         for key, (request, future) in call.questions.items():
             if not future.done() and key in answers:
-                future.set_result(_parsed(request["method"], answers[key]))
+                result = TypeAdapter(_RESULTS[request["method"]])
+                future.set_result(result.validate_python(answers[key], by_name=False))
         if call.open_questions():
             call.ask()
         return await self._until_asked(call)
@@ -225,18 +219,11 @@ class Relay:
         retrieve(work)
         work.get_loop().call_later(_KEPT_SECONDS, self._suspended.pop, state, None)
 
-    def _drop(self, state: str) -> None:
-        call = self._suspended.pop(state)
-        if call.work is not None:
-            call.work.cancel()
-
     async def aclose(self) -> None:
         works = [call.work for call in (*self._running.values(), *self._suspended.values()) if call.work is not None]
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
-
-    # Log messages and other notifications of the servers
 
     def logged(self, upstream: Upstream, event: LogReceived) -> None:
         """Passes a log message on: to those whose requests run, else to all clients of the legacy era."""
@@ -257,8 +244,6 @@ class Relay:
         for ctx in self._clients_of(upstream):
             send_aside(connection_of(ctx).outbound.notify(event.method, event.params))
 
-    # Questions of the servers
-
     async def answer(self, upstream: Upstream, question: PendingRequest) -> Any:
         """Answers a question of a server: by asking the client whose request led to it."""
         ctx = None
@@ -270,7 +255,9 @@ class Relay:
             return (
                 [] if question.kind == "roots" else refusal(f"The client of the bridge cannot answer {question.kind}.")
             )
-        request = {"method": METHODS[question.kind], "params": _dumped(question)}
+        asked = question.request
+        given = {} if asked is None else asked.model_dump(by_alias=True, mode="json", exclude_none=True)
+        request = {"method": METHODS[question.kind], "params": given}
         if not is_modern(ctx):
             return await _ask(ctx, _REQUESTS.validate_python(request))
         if call is None or call.work is None:
@@ -299,9 +286,8 @@ class Relay:
                 text = f"The server asked something unknown: {as_dict(raw).get('method')}."
                 raise MCPError(types.INTERNAL_ERROR, text) from None
             if not can_answer(ctx, request.method):
-                raise MCPError(
-                    types.INVALID_REQUEST, f"The server asks for {request.method}, which this client has not."
-                )
+                text = f"The server asks for {request.method}, which this client has not."
+                raise MCPError(types.INVALID_REQUEST, text)
             answer = await _ask(ctx, request)
             answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
         return answers
@@ -337,7 +323,7 @@ def _client_of(ctx: RequestContext) -> object:
 def can_answer(ctx: RequestContext, method: str) -> bool:
     """Returns whether a client declares that it answers such questions."""
     capabilities = ctx.session.client_capabilities
-    return capabilities is not None and getattr(capabilities, _ASKABLE[method], None) is not None
+    return capabilities is not None and getattr(capabilities, method.partition("/")[0], None) is not None
 
 
 async def _ask(ctx: RequestContext, request: types.InputRequest) -> Any:
@@ -348,18 +334,3 @@ async def _ask(ctx: RequestContext, request: types.InputRequest) -> Any:
     if request.method == "sampling/createMessage":
         result_type = types.CreateMessageResultWithTools if request.params.tools else types.CreateMessageResult
     return await send(request, result_type, metadata=related)
-
-
-def _parsed(method: str, answer: object) -> Any:
-    return TypeAdapter(_RESULTS[method]).validate_python(answer, by_name=False)
-
-
-def _dumped(question: PendingRequest) -> Json:
-    params = question.request
-    return {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def _without_envelope(meta: object) -> Json:
-    """Returns what a client adds to a request, without what belongs to its own connection."""
-    given = as_dict(meta)
-    return {key: value for key, value in given.items() if not key.startswith(_ENVELOPE) and key != "progressToken"}

@@ -16,12 +16,10 @@ from mcp.shared.exceptions import MCPError
 from tidings._kit.bounded_json import as_dict, as_text
 from tidings._kit.tasks import Background, Shared
 from tidings._version import __version__
-from tidings.bridge.call_resources import SCHEME
-from tidings.bridge.group import KIND_OF, STATUS, ServerGroup
-from tidings.bridge.names import Json, Naming
+from tidings.bridge.group import KIND_OF, SCHEME, STATUS, ServerGroup
 from tidings.bridge.relay import Relay, can_answer, is_modern
-from tidings.bridge.settings import UpstreamSpec
-from tidings.bridge.upstream import Observe, Upstream
+from tidings.bridge.settings import Json, UpstreamSpec
+from tidings.bridge.upstream import Naming, Observe, Upstream
 from tidings.bridge.watching import News
 from tidings.bus import Bus
 from tidings.bus.memory import MemoryBus
@@ -88,7 +86,7 @@ class BridgeServer(LiveServer[None]):
         self._wanted: set[str] = set()  # The subscriptions that there are.
         self._telling: asyncio.Task[None] | None = None
         durable = bus is not None and not isinstance(bus, MemoryBus)
-        self._news = News(self._publish_update, getattr(bus, "records", None), durable)
+        self._news = News(lambda uri: self.notify.soon(ResourceUpdated(uri)), getattr(bus, "records", None), durable)
         options = {"version": __version__} | options
         if self._pass_token:
             options["authorize"] = self._authorize
@@ -107,8 +105,6 @@ class BridgeServer(LiveServer[None]):
         self._lowlevel.middleware.append(self._serve)
         self._lowlevel.get_tool_input_schema = self._input_schema
 
-    # Its life
-
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[None]:
         if not self._pass_token:
@@ -123,10 +119,7 @@ class BridgeServer(LiveServer[None]):
             self._groups.clear()
 
     async def set_servers(self, specs: Sequence[UpstreamSpec]) -> None:
-        """Replaces the servers while the bridge runs. Those that stay the same keep their sessions.
-
-        Raises `ValueError` if they begin, or cease, to get the tokens of clients: that takes a new bridge.
-        """
+        """Replaces the servers that differ. Raises `ValueError` if they begin or cease to get clients' tokens."""
         if any(spec.pass_token for spec in specs) != self._pass_token:
             raise ValueError("pass_token cannot be changed while the bridge runs. Start it again.")
         self._specs = {spec.name: spec for spec in specs}
@@ -166,10 +159,10 @@ class BridgeServer(LiveServer[None]):
         return ctx.request.headers.get("authorization") if self._pass_token and ctx.request is not None else None
 
     def _group(self, ctx: RequestContext) -> ServerGroup:
-        """Returns the sessions for the sender of a request."""
         return self._group_of(self._principal(ctx))
 
     def _group_of(self, principal: str | None) -> ServerGroup:
+        """Returns the sessions for the sender of a request."""
         if (group := self._groups.get(principal)) is None:
             group = self._open_group(principal)
         self._groups.move_to_end(principal)
@@ -200,11 +193,6 @@ class BridgeServer(LiveServer[None]):
             self.notify.soon(ResourcesListChanged())  # The calls of tools are resources, too.
         group.watches.lists_changed()
 
-    def _publish_update(self, uri: str) -> None:
-        self.notify.soon(ResourceUpdated(uri))
-
-    # Requests
-
     async def _serve(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         method = ctx.method
         self._relay.heard_from(ctx)
@@ -222,13 +210,9 @@ class BridgeServer(LiveServer[None]):
             return await self._ask_about_task(ctx, call_next)
         answer = self._answers.get(method)
         if answer is None and not self._prefixed and self._lowlevel.get_request_handler(method) is None:
-            answer = self._pass_request
+            (upstream,) = self._group(ctx)
+            return self._enveloped(ctx, await self._relay.forward(ctx, upstream, ctx.params or {}, safe=False))
         return await call_next(ctx) if answer is None else self._enveloped(ctx, await answer(ctx))
-
-    async def _pass_request(self, ctx: RequestContext) -> Json:
-        """Passes a request on that the bridge does not know."""
-        (upstream,) = self._group(ctx)
-        return await self._relay.forward(ctx, upstream, ctx.params or {}, safe=False)
 
     async def _pass_notification(self, ctx: RequestContext) -> None:
         """Passes a notification of a client on, unless it is about its own connection."""
@@ -261,8 +245,6 @@ class BridgeServer(LiveServer[None]):
         stamp = {types.SERVER_INFO_META_KEY: self._lowlevel.server_info_stamp}
         return {"resultType": "complete", **result, "_meta": {**stamp, **as_dict(result.get("_meta"))}}
 
-    # Lists
-
     async def _page(self, ctx: RequestContext) -> Json:
         group = self._group(ctx)
         await group.tried()
@@ -280,14 +262,11 @@ class BridgeServer(LiveServer[None]):
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Returns the schema by which the SDK checks the headers of a call, whoever sends it."""
-        for group in self._groups.values():
-            for upstream in group:
-                original = upstream.naming.name_back(name)
-                if original in upstream.tools and upstream.naming.name_out(original) == name:
-                    return as_dict(upstream.tools[original].get("inputSchema"))
+        for upstream in [each for group in self._groups.values() for each in group]:
+            original = upstream.naming.name_back(name)
+            if original in upstream.tools and upstream.naming.name_out(original) == name:
+                return as_dict(upstream.tools[original].get("inputSchema"))
         return None
-
-    # Tools, prompts, resources
 
     async def _call(self, ctx: RequestContext) -> Json:
         params = dict(ctx.params or {})
@@ -327,39 +306,32 @@ class BridgeServer(LiveServer[None]):
         return {}
 
     async def _read(self, ctx: RequestContext) -> Json:
-        return {**_CACHED, **await self._contents(ctx)}
-
-    async def _contents(self, ctx: RequestContext) -> Json:
-        uri = str((ctx.params or {}).get("uri"))
+        uri, group = str((ctx.params or {}).get("uri")), self._group(ctx)
         if uri == STATUS:
-            text = json.dumps(self._group(ctx).status(), indent=1)
-            return {"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
-        if (content := self._group(ctx).watches.content(uri)) is not None:
-            return content
+            text = json.dumps(group.status(), indent=1)
+            return {**_CACHED, "contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}
+        if (content := group.watches.content(uri)) is not None:
+            return {**_CACHED, **content}
         try:
             if uri.startswith(SCHEME):
-                return await self._group(ctx).source(uri).read()
-            upstream, original = self._group(ctx).owner_of(uri)
+                return {**_CACHED, **await group.source(uri).read()}
+            upstream, original = group.owner_of(uri)
         except (TidingsError, ValueError) as error:
             code = types.INVALID_PARAMS if is_modern(ctx) else -32002
             raise MCPError(code, str(error), {"uri": uri}) from None
-        return await self._relay.forward(ctx, upstream, {**(ctx.params or {}), "uri": original}, safe=True)
-
-    # Subscriptions
+        params = {**(ctx.params or {}), "uri": original}
+        return {**_CACHED, **await self._relay.forward(ctx, upstream, params, safe=True)}
 
     def _owns(self, uri: str) -> bool:
-        if uri == STATUS or self._pass_token:  # Then each subscription is tried with the rights of its sender.
+        with suppress(TidingsError, ValueError):
+            if uri != STATUS and not self._pass_token:  # Which tries each subscription with the rights of its sender.
+                self._group_of(None).source(uri)
             return True
-        try:
-            self._group_of(None).source(uri)
-        except (TidingsError, ValueError):
-            return False
-        return True
+        return False
 
     def _templates(self) -> list[str]:
-        if self._pass_token:
-            return []
-        return [str(item["uriTemplate"]) for item in self._group_of(None).offered("templates")]
+        items = [] if self._pass_token else self._group_of(None).offered("templates")
+        return [str(item["uriTemplate"]) for item in items]
 
     async def _begin_interest(self, uri: str) -> None:
         self._wanted.add(uri)
@@ -384,6 +356,6 @@ class BridgeServer(LiveServer[None]):
             for watched in [each for status in now for each in status["watched"]]:
                 del watched["lag"]
             if told is not None and told != now:
-                self._publish_update(STATUS)
+                self._news.publish(STATUS)
             told = now
             await asyncio.sleep(_STATUS_SECONDS)

@@ -10,9 +10,11 @@ A server of an `mcpServers` file may have a section `tidings` of its own:
 
 import hashlib
 import json
+import logging
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
@@ -29,10 +31,10 @@ from pydantic import (
     ValidationInfo,
 )
 
-from tidings._kit.bounded_json import as_dict
+from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.json_path import BadJsonPath, JsonPath
+from tidings._kit.patterns import BadPattern, users_pattern
 from tidings._kit.suggest import did_you_mean, there_are
-from tidings.bridge.ignoring import Ignored
-from tidings.bridge.names import owner_of_name, server_name
 from tidings.client.servers_file import fill_texts, read_servers
 from tidings.client.targets import HttpTarget, parse_entry_target, parse_target
 from tidings.errors import BadTarget
@@ -41,21 +43,89 @@ if TYPE_CHECKING:
     import httpx2
     from pydantic_core import ErrorDetails
 
+logger = logging.getLogger(__name__)
+
+_SECONDS: Final = 0.5  # For one pattern on one text.
+_MOST: Final = 10_000  # Places that one path names.
+Json = dict[str, Any]
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
+_NAME: Final = re.compile(r"[a-z][a-z0-9.-]*")
+_LONGEST_NAME: Final = 32
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _AUTH_KEYS: Final = ("issuer", "client_id", "client_secret", "scope")
 _Text = Annotated[str, Field(min_length=1)]
 
 
+def server_name(text: str, taken: Mapping[str, object]) -> str:
+    """Returns a short name for a server, made from any text, that is not `taken`."""
+    name = re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.")[:_LONGEST_NAME].strip("-.")
+    if not _NAME.fullmatch(name):
+        name = f"server-{name}".rstrip("-")
+    number, unique = 1, name
+    while unique in taken:
+        number += 1
+        unique = f"{name}-{number}"
+    return unique
+
+
+def owner_of_uri(uri: str, prefixes: Mapping[str, object]) -> str | None:
+    """Returns the prefix among `prefixes` that the scheme of a URI begins with."""
+    scheme = _SCHEME.match(uri)
+    prefix, plus, _ = (scheme[0] if scheme else "").partition("+")
+    return prefix if plus and prefix in prefixes else None
+
+
+def owner_of_name(name: str, prefixes: Mapping[str, object]) -> str | None:
+    """Returns the prefix among `prefixes` that a tool or prompt has: the longest, if there are several."""
+    fitting = [prefix for prefix in prefixes if name.startswith(f"{prefix}_")]
+    return max(fitting, key=len, default=None)
+
+
+class Ignored:
+    """Rules for what does not count as a change of a resource that is polled: a time stamp, a counter.
+
+    A rule is a JSONPath that begins with `$`, or else a regular expression. What it names or matches is left out before
+    two contents are compared. One that takes too long is skipped. Raises `ValueError` if a rule cannot be used.
+    """
+
+    def __init__(self, rules: Sequence[str]) -> None:
+        try:
+            self._paths = [JsonPath(rule) for rule in rules if rule.startswith("$")]
+            self._patterns = [users_pattern(rule) for rule in rules if not rule.startswith("$")]
+        except (BadJsonPath, BadPattern) as error:
+            raise ValueError(f"The ignore rule cannot be used: {error}.") from None
+
+    def compared(self, contents: Any) -> Any:
+        """Returns the contents of a resource without what is ignored. It may take a while: call it in a thread."""
+        return [self._cleaned(as_dict(each)) for each in as_list(contents)]
+
+    def _cleaned(self, content: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(text := content.get("text"), str):
+            return content
+        if self._paths:
+            with suppress(ValueError, RecursionError):  # It is not JSON, or nested too deeply.
+                value = json.loads(text)
+                for path in self._paths:
+                    path.remove(value, _MOST)
+                text = json.dumps(value, sort_keys=True)
+        for pattern in self._patterns:
+            try:
+                text = pattern.sub("", text, timeout=_SECONDS, concurrent=True)
+            except TimeoutError:
+                logger.warning("An ignore rule takes too long on %s: %r", content.get("uri"), pattern.pattern)
+        return {**content, "text": text}
+
+
 @dataclass(frozen=True)
 class CallWatch:
-    """A read-only tool whose answer is a live resource: see `tidings.bridge.call_resources`."""
+    """A read-only tool whose answer is a live resource: see `tidings.bridge.group`."""
 
     server: str
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     seconds: float = 30.0
     ignore: Sequence[str] = ()
-    """Rules for what does not count as a change: see `tidings.bridge.ignoring`."""
+    """Rules for what does not count as a change: see `Ignored`."""
 
 
 @dataclass(frozen=True)
@@ -152,18 +222,15 @@ def read_targets(texts: Sequence[str], environ: Mapping[str, str]) -> list[Upstr
     specs: dict[str, UpstreamSpec] = {}
     problems: list[str] = []
     for text in texts:
-        if is_file(text):
-            found, wrong = _of_file(Path(text).expanduser(), environ, specs)
-            specs |= {spec.name: spec for spec in found}
-            problems += wrong
-            continue
         try:
-            target = parse_target(text, environ=environ)
+            if is_file(text):
+                problems += _add_file(Path(text).expanduser(), environ, specs)
+            else:
+                target = parse_target(text, environ=environ)
+                name = server_name(_short_name(text), specs)
+                specs[name] = UpstreamSpec(name, target)
         except BadTarget as error:
             problems.append(error.message)
-            continue
-        name = server_name(_short_name(text), specs)
-        specs[name] = UpstreamSpec(name, target)
     if problems:
         raise BadSettings("\n".join(problems))
     return list(specs.values())
@@ -185,36 +252,23 @@ def _short_name(text: str) -> str:
     return re.sub(r"@[\d.]+$", "", last.stem if last.suffix in (".py", ".js", ".ts", ".mjs") else last.name)
 
 
-def _of_file(
-    path: Path, environ: Mapping[str, str], taken: Mapping[str, object]
-) -> tuple[list[UpstreamSpec], list[str]]:
-    try:
-        text, entries = read_servers(path)
-    except BadTarget as error:
-        return [], [error.message]
-    specs: list[UpstreamSpec] = []
-    problems: list[str] = []
-    names: dict[str, object] = dict(taken)
+def _add_file(path: Path, environ: Mapping[str, str], specs: dict[str, UpstreamSpec]) -> list[str]:
+    """Adds the servers of a file to `specs`, and returns the mistakes in it. Raises `BadTarget`."""
+    text, entries = read_servers(path)
+    problems = [] if entries else [f"{path} has no server in it. Add one to its mcpServers."]
     for name, entry in entries.items():
-        where = f"{path}, line {_line_of(text, name)}: the server {name!r}"
+        found = re.search(rf"{re.escape(json.dumps(name))}\s*:", text)
+        line = text.count("\n", 0, found.start()) + 1 if found else 1
+        where = f"{path}, line {line}: the server {name!r}"
         try:
             target = parse_entry_target(where, name, entry, environ)
-            short = server_name(name, names)
-            specs.append(_with_section(where, UpstreamSpec(short, target), entry, environ))
-            names[short] = None
+            short = server_name(name, specs)
+            specs[short] = _with_section(where, UpstreamSpec(short, target), entry, environ)
         except BadSettings as error:
             problems.append(str(error))
         except BadTarget as error:
             problems.append(error.message if error.message.startswith(str(path)) else f"{where}: {error.message}")
-    if not entries:
-        problems.append(f"{path} has no server in it. Add one to its mcpServers.")
-    return specs, problems
-
-
-def _line_of(text: str, name: str) -> int:
-    """Returns the line in which a server begins, as far as a text search tells."""
-    found = re.search(rf"{re.escape(json.dumps(name))}\s*:", text)
-    return text.count("\n", 0, found.start()) + 1 if found else 1
+    return problems
 
 
 def _checked_rules(rules: list[str]) -> list[str]:

@@ -1,14 +1,13 @@
 """`Upstream`: one server behind the bridge, with the session that is kept to it, its lists and its state.
 
-The client reconnects by itself once a connection stood. A server that could not be reached at first is tried again
-here, for as long as the bridge runs. Meanwhile its items are not listed, and a call for it says why.
+The client reconnects by itself. A server that could not be reached at first is tried again for as long as it takes.
 """
 
 import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,11 +15,10 @@ from typing import Any, Final
 import mcp_types as types
 
 from tidings._kit.backoff import Pauses
-from tidings._kit.bounded_json import as_dict
+from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.tasks import Wakeup
 from tidings._version import __version__
-from tidings.bridge.names import Json, Naming
-from tidings.bridge.settings import ClientCredentials, UpstreamSpec
+from tidings.bridge.settings import ClientCredentials, Json, UpstreamSpec
 from tidings.client import ClientConfig, LiveClient, Tap, connect, events
 from tidings.client.config import CacheLimits, Timeouts
 from tidings.client.pending import PendingRequest
@@ -42,6 +40,58 @@ _MOST_ITEMS: Final = 10_000  # Of one list. The rest is left out, which is logge
 _MOST_AT_ONCE: Final = 256  # Requests to one server.
 
 
+class Naming:
+    """The names of one server's items: `out` for clients, `back` for the server. `prefix` is empty for the only one.
+
+    With several servers, `list_issues` of "github" is `github_list_issues`, and its `repo://a/b` is
+    `github+repo://a/b`.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def name_out(self, name: str) -> str:
+        return f"{self.prefix}_{name}" if self.prefix else name
+
+    def name_back(self, name: str) -> str:
+        return name.removeprefix(f"{self.prefix}_") if self.prefix else name
+
+    def uri_out(self, uri: str) -> str:
+        return f"{self.prefix}+{uri}" if self.prefix else uri
+
+    def uri_back(self, uri: str) -> str:
+        return uri.removeprefix(f"{self.prefix}+") if self.prefix else uri
+
+    def item_out(self, kind: str, item: Mapping[str, Any]) -> Json:
+        """Returns an item of a list as clients see it."""
+        key = {"resources": "uri", "templates": "uriTemplate"}.get(kind, "name")
+        return {**item, key: (self.name_out if key == "name" else self.uri_out)(str(item[key]))}
+
+    def result_out(self, result: Json) -> Json:
+        """Returns a result in which the URIs of resources are those that clients use."""
+        if not self.prefix:
+            return result
+        changes = {"content": self._block_out, "contents": self._with_uri, "messages": self._message_out}
+        found = {key: result[key] for key in changes if isinstance(result.get(key), list)}
+        return {**result, **{key: [changes[key](each) for each in as_list(value)] for key, value in found.items()}}
+
+    def _message_out(self, message: Any) -> Any:
+        known = as_dict(message)
+        return {**known, "content": self._block_out(known["content"])} if "content" in known else message
+
+    def _block_out(self, block: Any) -> Any:
+        known = as_dict(block)
+        if known.get("type") == "resource_link":
+            return self._with_uri(block)
+        if known.get("type") == "resource":
+            return {**known, "resource": self._with_uri(known.get("resource"))}
+        return block
+
+    def _with_uri(self, holder: Any) -> Any:
+        known = as_dict(holder)
+        return {**known, "uri": self.uri_out(known["uri"])} if isinstance(known.get("uri"), str) else holder
+
+
 @dataclass(eq=False)
 class Upstream:
     """A server, for one principal or for all. `changed` is called with the name of a list that changed."""
@@ -53,17 +103,14 @@ class Upstream:
     is_awaited: Callable[[str], bool]
     """Returns whether somebody listens for changes of "tools", "resources" or "prompts"."""
     interval: float
-    authorization: str | None = None
-    """The header of the client for which this session is kept, if it passes its own."""
+    authorization: str | None = None  # The header of the client for which this session is kept, if it passes its own.
     observe: Observe | None = None
 
     def __post_init__(self) -> None:
         self.lists: dict[ListName, list[Json]] = {name: [] for name in LISTS}
         self.tools: dict[str, Json] = {}
-        self.notices: dict[ListName, str] = {}
-        """The reasons why a list is not as the server has it."""
-        self.notifies = False
-        """The server has notified of the change of a resource."""
+        self.notices: dict[ListName, str] = {}  # The reasons why a list is not as the server has it.
+        self.notifies = False  # The server has notified of the change of a resource.
         self.wakeup = Wakeup()
         self._failure: TidingsError | None = None
         self._tried = asyncio.Event()
@@ -109,8 +156,6 @@ class Upstream:
         if isinstance(auth, ClientCredentials):
             auth = sign_in_with_secret(parsed.url, auth.issuer, auth.client_id, auth.client_secret, auth.scope)
         return replace(parsed, auth=auth or kept_sign_in(parsed.url))
-
-    # Its life.
 
     def start(self) -> None:
         self._tasks = [
@@ -170,14 +215,10 @@ class Upstream:
 
     async def until_tried(self) -> None:
         """Waits until the server has been connected to, or the first attempt failed, or it takes too long."""
-        if self._tried.is_set():
-            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_TRY):
                 await self._tried.wait()
         self._tried.set()
-
-    # Its statements about itself.
 
     @property
     def trouble(self) -> str:
@@ -196,10 +237,8 @@ class Upstream:
             return "The bridge passes the token of its client on: connect to the bridge with a token for this server."
         if self.spec.has_credentials:
             return f"Check the credentials of {self.spec.name!r} in the file of servers."
-        return (
-            f"Write the credentials of {self.spec.name!r} into a file of servers, as headers or as tidings.auth, or "
-            "let clients send theirs with --pass-token."
-        )
+        how = "as headers or as tidings.auth, or let clients send theirs with --pass-token"
+        return f"Write the credentials of {self.spec.name!r} into a file of servers, {how}."
 
     def has(self, feature: str) -> bool:
         """Returns whether the server states a capability, such as "tools"."""

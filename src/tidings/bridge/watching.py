@@ -1,9 +1,8 @@
 """`WatchedSources` hears of the changes of what somebody subscribes to, however the server behind it tells.
 
-A server with subscriptions is subscribed to, once for all clients. What a server is silent about is read again and
-again, while somebody listens, and compared: only real changes are published. Many servers accept subscriptions and
-never notify, so that a server counts as silent until its first notification. On a shared bus, the replicas divide this
-work: each read is claimed in a record that all of them see, so that there is one in each interval.
+A server with subscriptions is subscribed to, once for all clients. What a server is silent about (many accept
+subscriptions and never notify) is read again and again, while somebody listens, and compared. On a shared bus, each
+read is claimed in a record that all replicas see, so that there is one in each interval.
 """
 
 import asyncio
@@ -19,8 +18,7 @@ from typing import Final
 
 from tidings._kit.bounded_json import as_dict, as_float, as_text
 from tidings._kit.tasks import Wakeup
-from tidings.bridge.ignoring import Ignored
-from tidings.bridge.names import Json
+from tidings.bridge.settings import Ignored, Json
 from tidings.bridge.upstream import Upstream
 from tidings.bus import Records
 from tidings.changes import ResourceUpdated
@@ -71,14 +69,11 @@ class SourceWatch:
         self.is_subscribed = False
         self.reads = 0
         self.changes = 0
-        self.took: float | None = None
-        """The seconds of the last read. `trouble` says why it failed, if it did."""
+        self.took: float | None = None  # The seconds of the last read. `trouble` says why it failed, if it did.
         self.trouble = ""
         self.read_at: float | None = None
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._publish = news.publish
-        self._records = news.records
-        self._durable = news.durable
+        self._news = news
         self._key = key
         self._last: str | None = None  # The state that this process knows.
         self._soon = Wakeup()
@@ -114,8 +109,8 @@ class SourceWatch:
     def told(self) -> None:
         """Publishes a change that the server tells of."""
         self.changes += 1
-        self._publish(self.uri)
-        if self._durable:
+        self._news.publish(self.uri)
+        if self._news.durable:
             self.hurry()
 
     def _is_ready(self) -> None:
@@ -141,24 +136,28 @@ class SourceWatch:
 
     async def _remember(self) -> None:
         """Keeps the state of a resource whose changes are told, so that the next process knows what it missed."""
-        while self._durable:
+        while self._news.durable:
             _, before = await self._claim()
             state, _ = await self._state()
             await self._store(state or before)
             if not self.ready.done() and None not in (state, before) and state != before:
-                self._publish(self.uri)
+                self._news.publish(self.uri)
             self._is_ready()
             await self._soon.wait()
             await asyncio.sleep(_SETTLED)
         self._is_ready()
 
-    # Polling
-
     async def _poll(self) -> None:
         """Reads and compares, until the server notifies."""
         pause = 0.0
         while not self.is_told:
-            await self._wait(pause)
+            if pause and not self._is_hurried:
+                spread = 1 + random.uniform(-0.1, 0.1)  # noqa: S311 - spreads load, guards nothing
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause * spread):
+                        await self._soon.wait()
+            if self._is_hurried:
+                await asyncio.sleep(_SOON)
             claimed, before = await self._claim()
             if not claimed:
                 self._is_ready()
@@ -169,50 +168,38 @@ class SourceWatch:
             changed = state is not None and before is not None and state != before
             if changed:
                 self.changes += 1
-                self._publish(self.uri)
+                self._news.publish(self.uri)
             self._is_ready()
             fastest = self.source.interval
             slower = pause * 1.5 if pause and not changed and not self.source.is_fixed else fastest
             pause = max(min(max(slower, fastest), fastest * _LONGEST), ttl)
 
-    async def _wait(self, seconds: float) -> None:
-        if seconds and not self._is_hurried:
-            spread = 1 + random.uniform(-0.1, 0.1)  # noqa: S311 - spreads load, guards nothing
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds * spread):
-                    await self._soon.wait()
-        if self._is_hurried:
-            await asyncio.sleep(_SOON)
-
     async def _claim(self) -> tuple[bool, str | None]:
         """Takes the turn to read, unless another replica has just read. Returns the last known state, too."""
         hurried, self._is_hurried = self._is_hurried, False
-        if self._records is None:
+        if self._news.records is None:
             return True, self._last
         try:
-            stored = await self._records.get(self._key)
+            stored = await self._news.records.get(self._key)
             known = as_dict(json.loads(stored.value)) if stored else {}
             at, state = as_float(known.get("at")) or 0.0, as_text(known.get("state"))
             if not hurried and self._last is not None and 0 <= time.time() - at < self.source.interval * 0.8:
                 self._last = state or self._last
                 return False, state
             revision = stored.revision if stored else 0
-            taken = await self._records.put(self._key, _record(state), seconds=_KEPT, revision=revision)
+            taken = await self._news.records.put(self._key, _record(state), seconds=_KEPT, revision=revision)
         except TransportError:  # Without the bus, each replica reads for itself.
             return True, self._last
         return taken is not None, state
 
     async def _store(self, state: str | None) -> None:
         self._last = state
-        if self._records is not None:
+        if self._news.records is not None:
             with suppress(TransportError):
-                await self._records.put(self._key, _record(state), seconds=_KEPT)
+                await self._news.records.put(self._key, _record(state), seconds=_KEPT)
 
     async def _state(self) -> tuple[str | None, float]:
-        """Reads the resource. Returns a text that is equal for equal contents; None if it cannot be read.
-
-        The number is the seconds for which the server says that it stays so.
-        """
+        """Reads the resource. Returns a text that is equal for equal contents, None if it failed, and its TTL."""
         self.reads += 1
         began, self.trouble = time.monotonic(), ""
         try:
@@ -239,17 +226,10 @@ def _record(state: str | None) -> bytes:
 
 
 class WatchedSources:
-    """Everything that somebody subscribes to. `find` returns the origin of a URI, or raises.
-
-    With an `owner`, it is what one client subscribes to, and read with the rights of that client.
-    """
+    """Everything that somebody, or one `owner`, subscribes to. `find` returns the origin of a URI, or raises."""
 
     def __init__(
-        self,
-        find: Callable[[str], Source],
-        members: Callable[[str], list[str]],
-        news: News,
-        owner: str | None,
+        self, find: Callable[[str], Source], members: Callable[[str], list[str]], news: News, owner: str | None
     ) -> None:
         self._find = find
         self._members = members
@@ -275,7 +255,8 @@ class WatchedSources:
 
     async def end(self, uri: str) -> None:
         for member in self._wanted.pop(uri, set()):
-            await self._drop(member)
+            if member in self._watches and not any(member in wanted for wanted in self._wanted.values()):
+                await self._watches.pop(member).aclose()
 
     def _adjust(self, uri: str) -> list[SourceWatch]:
         """Brings the watches of one subscription up to date."""
@@ -287,10 +268,6 @@ class WatchedSources:
                 self._watches[member] = SourceWatch(member, self._find(member), self._news, key)
             wanted.add(member)
         return [self._watches[member] for member in members]
-
-    async def _drop(self, member: str) -> None:
-        if member in self._watches and not any(member in wanted for wanted in self._wanted.values()):
-            await self._watches.pop(member).aclose()
 
     def lists_changed(self) -> None:
         """Watches what has come under the prefixes that somebody subscribes to, and what is there again."""
@@ -314,20 +291,16 @@ class WatchedSources:
             uri = upstream.naming.uri_out(event.uri)
             if (watch := self._watches.get(uri)) is not None:
                 watch.told()
-            elif any(_covers(wanted, uri) for wanted in self._wanted):
+            elif any(uri.startswith(wanted.removesuffix("*")) for wanted in self._wanted):
                 self._publish(uri)
 
         def missed(_: events.ChangesMissed) -> None:
-            for uri in self._of(upstream):
-                self._publish(uri)
+            for uri, watch in tuple(self._watches.items()):
+                if watch.source.upstream is upstream and watch.is_subscribed:
+                    self._publish(uri)
 
         upstream.client.on(ResourceUpdated, updated)
         upstream.client.on(events.ChangesMissed, missed)
-
-    def _of(self, upstream: Upstream) -> Iterable[str]:
-        return [
-            uri for uri, watch in self._watches.items() if watch.source.upstream is upstream and watch.is_subscribed
-        ]
 
     def hurry(self, upstream: Upstream) -> None:
         """Reads what is polled of a server soon: a tool was called that may have changed something."""
@@ -361,7 +334,3 @@ class WatchedSources:
         watches, self._watches = list(self._watches.values()), {}
         self._wanted.clear()
         await asyncio.gather(*(watch.aclose() for watch in watches))
-
-
-def _covers(subscription: str, uri: str) -> bool:
-    return uri.startswith(subscription[:-1]) if subscription.endswith("*") else uri.startswith(subscription)

@@ -56,12 +56,9 @@ class BusState:
     """The state of the server or file behind a bus: `state` of every bus but `MemoryBus`."""
 
     connected: bool
-    since: float
-    """In seconds since 1970."""
-    waiting: int
-    """Changes that are not yet stored."""
-    reason: str = ""
-    """The reason why it is out of reach."""
+    since: float  # In seconds since 1970
+    waiting: int  # Changes that are not yet stored
+    reason: str = ""  # The reason why it is out of reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,6 @@ class Records(Protocol):
 
     async def get(self, key: str) -> StoredRecord | None:
         """Returns the record; None if there is none, or it has expired."""
-        ...
 
     async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         """Stores `value` for `seconds`, and returns the record.
@@ -90,11 +86,9 @@ class Records(Protocol):
         With a `revision` this happens only if the record still has it (0: if there is none); otherwise the result is
         None, and nothing is stored.
         """
-        ...
 
     async def delete(self, key: str) -> None:
         """Deletes the record, if there is one."""
-        ...
 
 
 class Bus(Protocol):
@@ -124,7 +118,6 @@ class Bus(Protocol):
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         """Returns the changes after `cursor`, or None if this bus cannot know."""
-        ...
 
     async def __aenter__(self) -> Self: ...
 

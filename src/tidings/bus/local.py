@@ -1,9 +1,7 @@
 """`LocalBus`: the bus of a server that was given none: a file for all its processes, or memory if that cannot be used.
 
-The file lets task ids, cursors and seals survive a restart, and processes that serve the same thing share it. It is a
-convenience, so nothing fails without it. If it cannot be opened, the log is in memory, as if there were no file. If it
-cannot be written any more, the log goes on in memory: every listener is called because anything may have changed, and
-the records that are in the file can still be read.
+If the file cannot be written any more, the log goes on in memory, listeners are told that anything may have changed,
+and the records in it are still read.
 """
 
 import logging
@@ -56,10 +54,8 @@ class LocalBus(SharedBus[None]):
         self._file = SqliteBus(path, history=history, poll=poll, clock=clock, timeout=timeout, private=True)
         self._memory = MemoryBus(history=history)
         self._unsubscribe: Callable[[], None] = lambda: None
-        self.is_shared = False
-        """The file is in use: what this process publishes reaches the others, and what they publish reaches it."""
-        self.lists_known = False
-        """The lists are those of the last start."""
+        self.is_shared = False  # The file is in use, and with it the changes of other processes.
+        self.lists_known = False  # The lists are those of the last start.
         self.records = LocalRecords(self._file, self._memory, self)
 
     @property
@@ -103,7 +99,10 @@ class LocalBus(SharedBus[None]):
             await anyio.to_thread.run_sync(self._prepare)
             await self._file.__aenter__()
             self.is_shared = True
-            await self._compare_edition()
+            found = await self._file.records.get(_EDITION)
+            self.lists_known = found is not None and found.value == self._edition
+            if not self.lists_known:
+                await self._file.records.put(_EDITION, self._edition, seconds=_LONG)
         except (OSError, TransportError) as error:
             if self.is_shared:
                 self.is_shared = False
@@ -117,12 +116,6 @@ class LocalBus(SharedBus[None]):
         if kind := network_disk(folder.resolve()):
             # SQLite shares memory between the processes of one machine, and each machine has boots of its own.
             raise BusUnavailable(f"{folder} is on a network disk ({kind}). Choose a folder on a disk of this machine.")
-
-    async def _compare_edition(self) -> None:
-        found = await self._file.records.get(_EDITION)
-        self.lists_known = found is not None and found.value == self._edition
-        if not self.lists_known:
-            await self._file.records.put(_EDITION, self._edition, seconds=_LONG)
 
     async def _close(self) -> None:
         # The file, too, if it was left: its records were read. It finishes what it has accepted.

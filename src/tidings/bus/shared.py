@@ -1,7 +1,4 @@
-"""The parts that buses with a store share: opening and closing, listeners, the health of the engine, waiting changes.
-
-All metrics have the attribute `tidings.bus.engine`: "redis", "nats" or "sqlite".
-"""
+"""The parts that buses share. All metrics have the attribute `tidings.bus.engine`: "redis", "nats" or "sqlite"."""
 
 import asyncio
 import logging
@@ -14,9 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, islice, takewhile
-from typing import Final, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from tidings._kit.suggest import did_you_mean, there_are
 from tidings._kit.tasks import Users
 from tidings._kit.telemetry import measure
 from tidings.bus import BusState, Entry, History, Listener, Records, StoredRecord
@@ -32,20 +28,16 @@ LONGEST_KEY: Final = 200
 LARGEST_VALUE: Final = 512 * 1024
 LONGEST_STAY: Final = 10**9
 
-NOWHERE: Final = Cursor("", 0)
-"""A cursor in no log: nothing is known to have happened since."""
+NOWHERE: Final = Cursor("", 0)  # In no log: nothing is known to have happened since.
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of a log in one epoch: after which version each began, and its name.
+    """The terms of a log in one epoch: after which version each began, and its name. At most 256 are kept.
 
-    A process that has opened the log begins a term with the first change that it stores. Each change belongs to the
-    term that was the last one then, whoever stored it. An older copy that takes the place of the log lacks the later
-    terms, and is written to by processes that open it. So whatever it has stored since is in a term of its own, and the
-    cursors of what it has lost name a term that it does not know, or one that ended before their version.
-
-    At most 256 terms are kept. The first one stays: what is before it was stored by a version without terms.
+    A process begins a term with its first change. So what an older copy in the place of the log stores is in a term of
+    its own, and a cursor of what was lost names one that is not known, or that ended before its version. The first term
+    stays: what is before it was stored by a version without terms.
     """
 
     starts: tuple[int, ...] = ()
@@ -61,7 +53,6 @@ class Terms:
         return cursor.term == self.at(cursor.version)
 
     def begin(self, version: int, name: str) -> "Terms":
-        """Returns the terms with one more, which begins after `version`."""
         starts, names = (*self.starts, version), (*self.names, name)
         excess = max(len(starts) - MOST_TERMS, 0)
         return Terms(starts[:1] + starts[1 + excess :], names[:1] + names[1 + excess :])
@@ -78,7 +69,7 @@ class Terms:
 
 
 def new_term() -> str:
-    """Returns a name for a term that no other has."""
+    """Names a term as no other is named."""
     return secrets.token_hex(4)
 
 
@@ -97,16 +88,9 @@ class Recorded(NamedTuple):
     entry: Entry
     at: float
 
-    @property
-    def change(self) -> Change:
-        return self.entry[1]
-
 
 class Tail:
-    """The newest entries: all after `start`, at most as many as the history has room for.
-
-    `second` is a second in the unit of the times at which they were stored.
-    """
+    """The newest entries: all after `start`, as many as the history has room for. `second` is one in their times."""
 
     def __init__(self, history: History, *, second: int = 1) -> None:
         self._room = history.entries
@@ -121,14 +105,15 @@ class Tail:
         self._records: dict[Change, Recorded] = {}
 
     def add(self, record: Recorded) -> None:
-        self._records.pop(record.change, None)
-        self._records[record.change] = record
+        change = record.entry[1]
+        self._records.pop(change, None)
+        self._records[change] = record
         self._trim()
 
     def prepend(self, older: Iterable[Recorded], start: int) -> None:
         """Adds entries after `start` that were not known so far, in order."""
         self._records = {
-            record.change: record for record in older if record.change not in self._records
+            record.entry[1]: record for record in older if record.entry[1] not in self._records
         } | self._records
         self.start = start
         self._trim()
@@ -143,12 +128,8 @@ class Tail:
 
     def _drop(self, records: Sequence[Recorded]) -> None:
         for record in records:
-            del self._records[record.change]
+            del self._records[record.entry[1]]
             self.start = self.floor = record.entry[0].version
-
-    def unknown(self, seq: int) -> None:
-        """Notes that the entries after `seq` exceed the history, or no longer exist."""
-        self.floor = max(self.floor, seq + 1)
 
     def after(self, seq: int) -> list[Entry]:
         """Returns the entries after `seq`, which is not before `start`, in order."""
@@ -199,11 +180,6 @@ class CheckedRecords:
         await self._store().delete(key)
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Returns the text about an unknown name: the closest known one, or all of them."""
-    return f"no {kind} {name!r}.{did_you_mean(name, known, key=str) or there_are(sorted(known), most=None)}"
-
-
 class Listeners:
     """The listeners of one bus, called in the order in which they were added, and the cursor up to which they were."""
 
@@ -248,10 +224,7 @@ class Listeners:
 
 
 class SharedBus(ABC, Generic[SessionT]):
-    """A bus at a `place`, opened when it is first entered, and closed when the last user has left.
-
-    There is a session as long as it is open.
-    """
+    """A bus at a `place`: from when it is first entered until the last user has left, it is open and has a session."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -261,10 +234,7 @@ class SharedBus(ABC, Generic[SessionT]):
 
     @property
     def head(self) -> Cursor:
-        """The newest cursor that this process knows; a cursor in no log before the bus was first entered.
-
-        A listener gets every change after the head at the time of its subscription.
-        """
+        """The newest cursor that this process knows; one in no log before the bus was first entered."""
         return self._listeners.head
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -284,12 +254,7 @@ class SharedBus(ABC, Generic[SessionT]):
         """Disconnects, in bounded time. Safe to call after a failure to open."""
 
     async def __aenter__(self) -> Self:
-        """Finds the log, or creates it.
-
-        Raises:
-            BusUnavailable: It cannot be reached or used; the error names the reason.
-            BusMismatch: The store is not a log, or not one of this version.
-        """
+        """Finds the log, or creates it. Raises `BusUnavailable`, or `BusMismatch` if it is no log of this version."""
         await self._users.enter()
         return self
 
@@ -308,7 +273,6 @@ class Engine:
         self._attributes = {"tidings.bus.engine": kind}
 
     def entered(self) -> None:
-        """Records the first answer, without a log record."""
         self._set(connected=True)
 
     def back(self) -> None:
@@ -338,7 +302,6 @@ class Engine:
             self.state = replace(self.state, waiting=count)
 
     def waits(self, more: int) -> None:
-        """Records that so many changes more wait, or fewer."""
         measure("tidings.bus.waiting", more, self._attributes)
 
     def stored(self, count: int, seconds: float) -> None:
@@ -360,11 +323,7 @@ class Engine:
 
 
 class NotStored(Exception):
-    """A change was not stored in time. `kept`: it still waits, and will be stored when possible."""
-
-    def __init__(self, *, kept: bool) -> None:
-        super().__init__()
-        self.kept = kept
+    """A change was not stored in time. Its argument is True if the change still waits, and will be stored."""
 
 
 @dataclass(slots=True, eq=False)
@@ -375,7 +334,6 @@ class Held:
     askers: set[asyncio.Future[Cursor]] = field(default_factory=set[asyncio.Future[Cursor]])
 
     def stored(self, cursor: Cursor) -> None:
-        """Answers the publishers that have not given up."""
         for asker in self.askers:
             if not asker.done():
                 asker.set_result(cursor)
@@ -384,10 +342,8 @@ class Held:
 class Waiting:
     """The changes that wait to be stored by a server: in order, each distinct one once, at most `limit` of them.
 
-    Equal changes are merged while they wait, and get one cursor. A change stays here until it is known to be stored: if
-    the connection breaks while it is sent, it is given back and sent again. Storing it twice does no harm.
-
-    `added` is called whenever there is one more to send.
+    A change stays here until it is known to be stored: if the connection breaks, it is given back and sent again.
+    Storing it twice does no harm. `added` is called whenever there is one more to send.
     """
 
     def __init__(self, limit: int, added: Callable[[], None]) -> None:
@@ -415,7 +371,7 @@ class Waiting:
                 held.askers.add(asker)
                 return await asker
         except TimeoutError:
-            raise NotStored(kept=held is not None) from None
+            raise NotStored(held is not None) from None
         finally:
             if held is not None:
                 held.askers.discard(asker)
@@ -426,7 +382,7 @@ class Waiting:
         if room is not self._room:
             # All was cleared: pass the permit on, so that the next one that waits notices too.
             room.release()
-            raise NotStored(kept=False)
+            raise NotStored(False)
         if held := self._held.get(change):
             # An equal one came while this waited for room.
             self._room.release()
@@ -459,17 +415,13 @@ class Waiting:
             self._added()
 
     def refuse(self, error: Callable[[], Exception]) -> None:
-        """Answers each publisher with an error of its own: a shared one would collect all their tracebacks.
-
-        The changes still wait.
-        """
+        """Answers publishers, whose changes still wait. A shared error would collect all their tracebacks."""
         for held in chain(self._held.values(), self._under_way):
             for asker in held.askers:
                 if not asker.done():
                     asker.set_exception(error())
 
     def clear(self) -> int:
-        """Forgets all changes, and returns how many there were."""
         lost = len(self)
         self._held.clear()
         self._under_way.clear()
@@ -481,19 +433,13 @@ class Waiting:
 class BrokerSession(Protocol):
     """The time in which a bus with a server is open."""
 
-    @property
-    def waiting(self) -> Waiting: ...
+    waiting: Waiting
+    records: Any
 
     @property
     def connected(self) -> bool: ...
-
     async def start(self) -> None: ...
-
-    @property
-    def records(self) -> Records: ...
-
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None: ...
-
     async def stop(self) -> None:
         """Sends what waits, within a moment, and closes the connection."""
 
@@ -515,20 +461,14 @@ class BrokerBus(SharedBus[BrokerSession]):
 
     @property
     def state(self) -> BusState:
-        """The state of the server, and the number of changes that wait for it."""
         state = self._engine.state
         return replace(state, waiting=len(self._session.waiting)) if self._session else state
 
     async def publish(self, change: Change) -> Cursor:
         """Stores `change` in place of an earlier equal one, and returns its cursor.
 
-        If this is cancelled, the change may still be published.
-
-        Raises:
-            BusUnavailable: The server did not store the change in time. The message says whether the change is kept.
-                Publishing it again does no harm.
-            BusMismatch: The server has something else where the log should be. The message says the same.
-            InvalidUri: The URI contains what cannot be stored.
+        If this fails or is cancelled, the change may still be published: the message says whether it is kept. To
+        publish it again does no harm. Raises `BusUnavailable`, `BusMismatch` or `InvalidUri`.
         """
         session, seconds, state = self._entered(), self._timeout, self._engine.state
         storable_key(change)  # Raises here, before the change waits with others.
@@ -538,25 +478,21 @@ class BrokerBus(SharedBus[BrokerSession]):
         try:
             return await session.waiting.put(change, max(seconds, 0.0))
         except NotStored as late:
-            error = self._not_stored(late, session) if self._session is session else self._closed()
-            raise error from None
-
-    def _not_stored(self, late: NotStored, session: BrokerSession) -> Exception:
-        # Once there is a connection again, an earlier trouble is not the reason any more.
-        trouble = None if session.connected else self._engine.trouble
-        kind = BusMismatch if isinstance(trouble, BusMismatch) else BusUnavailable
-        why = trouble or f"The server at {self._place} did not store the change within {self._timeout:g} s."
-        if late.kept:
-            return kind(f"{why} The change is kept, and published when the server is back.")
-        return kind(
-            f"{why} The change is not kept, because {len(session.waiting)} others wait already. Publish it again later."
-        )
+            if self._session is not session:
+                raise self._closed() from None
+            # Once there is a connection again, an earlier trouble is not the reason any more.
+            trouble = None if session.connected else self._engine.trouble
+            kind = BusMismatch if isinstance(trouble, BusMismatch) else BusUnavailable
+            why = trouble or f"The server at {self._place} did not store the change within {self._timeout:g} s."
+            fate = f"is not kept, because {len(session.waiting)} others wait already. Publish it again later."
+            if late.args[0]:
+                fate = "is kept, and published when the server is back."
+            raise kind(f"{why} The change {fate}") from None
 
     def _closed(self) -> BusUnavailable:
         return BusUnavailable(f"The bus at {self._place} was closed before the change was stored.")
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        """Returns the changes after `cursor`; None if they cannot be known, as while the server is out of reach."""
         return await self._entered().since(cursor)
 
     async def _open(self) -> None:
@@ -566,8 +502,7 @@ class BrokerBus(SharedBus[BrokerSession]):
         self._session = session
 
     async def _close(self) -> None:
-        session = self._session
-        if session is None:
+        if (session := self._session) is None:
             return
         try:
             await session.stop()

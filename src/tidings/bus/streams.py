@@ -1,15 +1,12 @@
 """`EventStream`, which keeps each event and not only the newest; and `Lease`. Both are made of the records of a bus.
 
-A stream is a row of numbered records, which every process that uses the bus may append to. An event for which `append`
-returned is read by everybody, in the order of the numbers, until the retention has no room for it. Reading says so
-where the past is gone: `StreamPage.truncated`.
+A stream is a row of numbered records. An event for which `append` returned is read by everybody, in the order of the
+numbers, until the retention has no room for it; `StreamPage.truncated` says where the past is gone.
 
 - The record of number N is written only if there is none, so no number is given twice, and there is no hole.
-- One more record has the newest number, and where the stream begins. It may lag behind by what was just appended:
-  whoever reads goes on from there.
-- Each event carries the sum of all sizes up to it. So whether one is still within the retention is known from it alone.
-- A cursor has the epoch, the number and a mark of its event. A stream that was lost has another epoch; in one that was
-  replaced by an older copy, the event of that number has another mark.
+- One more record has the newest number, which may lag behind, and where the stream begins.
+- Each event carries the sum of all sizes up to it, which shows whether it is still within the retention.
+- A cursor has the epoch, the number and a mark of its event: a stream that was lost or replaced by a copy is noticed.
 """
 
 import asyncio
@@ -60,10 +57,8 @@ class StreamPage:
 
     events: Sequence[StreamEvent]
     cursor: str
-    truncated: bool = False
-    """The events asked for begin earlier than these, and are gone."""
-    more: bool = False
-    """There were more events than were asked for."""
+    truncated: bool = False  # The events asked for begin earlier than these, and are gone.
+    more: bool = False  # There were more events than were asked for.
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +106,17 @@ class _StreamRecord:
 
 
 class EventStream:
-    """The stream under `key` in the records of a bus. The age of events goes by the clock of the bus.
+    """The stream under `key`, of at most 150 visible ASCII characters. Its methods may raise `BusUnavailable`."""
 
-    A key is at most 150 visible ASCII characters. All methods raise `BusUnavailable` if the bus cannot be reached.
-    """
-
-    def __init__(
-        self,
-        records: Records,
-        key: str,
-        retention: Retention = Retention(),  # noqa: B008 - a frozen value
-    ) -> None:
+    def __init__(self, records: Records, key: str, retention: Retention | None = None) -> None:
         self._records = records
         self._key = key
-        self._retention = retention
+        self._retention = retention or Retention()
         self._turn = asyncio.Lock()  # Appending one after the other: they would only contend for the same number.
         self._known: tuple[_Head, int] | None = None  # As this process wrote or read it last, and its revision.
 
     async def append(self, payload: bytes) -> StreamEvent:
-        """Appends an event of at most 500 kB, and returns it once it is stored.
-
-        If this fails or is cancelled, the event may be stored or not.
-        """
+        """Appends an event of at most 500 kB, and returns it once stored. If this fails, it may be stored or not."""
         async with self._turn:
             head, revision = self._known or await self._head()
             mark, seconds = secrets.token_hex(4), min(self._retention.age, float(LONGEST_STAY))
@@ -150,11 +134,7 @@ class EventStream:
         raise BusUnavailable("The stream is appended to by too many at once. Try again.")
 
     async def read(self, cursor: str | None, most: int = 1_000) -> StreamPage:
-        """Returns up to `most` events after `cursor`; for None, from the beginning of what is kept.
-
-        Raises:
-            ValueError: It is not a cursor of any stream.
-        """
+        """Returns up to `most` events after `cursor` (None: all that are kept). Raises `ValueError` if it is none."""
         after = None if cursor is None else parse_cursor(cursor)
         head, _ = await self._head()
         oldest = max(head.first, head.last - self._retention.count + 1)
@@ -173,7 +153,8 @@ class EventStream:
             numbers = range(start, min(start + _AT_ONCE, head.last + 1, start + most - len(events)))
             if more := not numbers:
                 break
-            for number, entry in zip(numbers, await self._all(head, numbers), strict=True):
+            found = await asyncio.gather(*(self._get(head, number) for number in numbers))
+            for number, entry in zip(numbers, found, strict=True):
                 if entry is None:
                     truncated = True  # It was dropped just now.
                     continue
@@ -216,9 +197,6 @@ class EventStream:
     async def _get(self, head: _Head, number: int) -> _StreamRecord | None:
         found = await self._records.get(_place(self._key, head, number))
         return None if found is None else _StreamRecord.parse(found.value)
-
-    async def _all(self, head: _Head, numbers: Sequence[int]) -> list[_StreamRecord | None]:
-        return list(await asyncio.gather(*(self._get(head, number) for number in numbers)))
 
     async def _within(self, head: _Head, start: int) -> tuple[int, bool]:
         """Returns the first number from `start` on that is within the retention, and whether that is `start`."""
@@ -268,8 +246,7 @@ def parse_cursor(text: str) -> tuple[str, int, str]:
 class Lease:
     """Something that one process at a time holds: whoever dies loses it after `seconds`.
 
-    A process that stands still may not notice at once that it has lost its lease. So it asks `is_held`, which goes by
-    its own clock and ends a tenth early, before it does anything.
+    A process that stands still asks `is_held`, which goes by its own clock and ends a tenth early, before it acts.
     """
 
     def __init__(

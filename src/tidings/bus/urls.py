@@ -1,20 +1,8 @@
 """`bus_from_url`: a bus from a string, for settings such as `LiveServer(bus="nats://broker")`.
 
-| text | bus |
-|---|---|
-| `memory:` | in this process |
-| `sqlite:///absolute/path.db`, `sqlite:relative/path.db` | in a file of this machine |
-| `nats://host`, `tls://host`; several separated by commas | in NATS, over TLS |
-| `redis://host`, `rediss://host`, and the other URLs of a `RedisBus` | in Redis or Valkey, over TLS |
-
-Options follow a `?`, as in `redis://host?prefix=news&entries=1000`. All buses have `entries` and `age` (seconds), which
-are their history.
-
-| bus | more options |
-|---|---|
-| sqlite | `poll`, `timeout` (seconds), `durable` (yes or no) |
-| nats | `prefix`, `replicas`, `buffer`, `timeout`, `credentials` (a file) |
-| redis | `prefix`, `buffer`, `timeout`, `poll`, `durable`, and those of its URL |
+`memory:`; `sqlite:///absolute/path.db` or `sqlite:relative/path.db`; `nats://host` or `tls://host`, several separated
+by commas; `redis://host`, `rediss://host`, and the other URLs of a `RedisBus`. Options follow a `?`, as in
+`redis://host?prefix=news&entries=1000`. All buses have `entries` and `age` (seconds), which are their history.
 
 An engine is imported only when a URL names it. Errors never show the text: it may hold a password.
 """
@@ -25,8 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode
 
 from tidings.bus import Bus, History
 from tidings.bus.memory import MemoryBus
-from tidings.bus.redis.address import SCHEMES, options_of
-from tidings.bus.shared import unknown
+from tidings.bus.redis.address import SCHEMES, options_of, unknown
 
 __all__ = ["bus_from_url"]
 
@@ -73,7 +60,14 @@ def bus_from_url(text: str) -> Bus:
         case "sqlite":
             from tidings.bus.sqlite import SqliteBus  # noqa: PLC0415 - only for these URLs
 
-            return SqliteBus(_path(place), **options)
+            path = unquote(place.removeprefix("sqlite:"))
+            if path.startswith("//") and not path.startswith("///"):
+                raise ValueError("Write sqlite:///absolute/path.db with three slashes, or sqlite:relative/path.db")
+            path = "/" + path.lstrip("/") if path.startswith("/") else path
+            if not path.strip("/") or path == ":memory:":
+                how = "as in sqlite:///path/to/bus.db. One in memory is named 'memory:'"
+                raise ValueError(f"A SQLite bus needs a file, {how}.")
+            return SqliteBus(path, **options)
         case "nats":
             from tidings.bus.nats import NatsBus  # noqa: PLC0415 - only for these URLs
 
@@ -99,17 +93,6 @@ def _options(scheme: str, query: str) -> tuple[dict[str, Any], dict[str, str]]:
             others[name] = value
     limits = {name: options.pop(name) for name in ("entries", "age") if name in options}
     return options | {"history": History(**limits)}, others
-
-
-def _path(place: str) -> str:
-    path = unquote(place.removeprefix("sqlite:"))
-    if path.startswith("//") and not path.startswith("///"):
-        raise ValueError("Write sqlite:///absolute/path.db with three slashes, or sqlite:relative/path.db")
-    if path.startswith("/"):
-        path = "/" + path.lstrip("/")
-    if not path.strip("/") or path == ":memory:":
-        raise ValueError("A SQLite bus needs a file, as in sqlite:///path/to/bus.db. One in memory is named 'memory:'.")
-    return path
 
 
 def _read(name: str, value: str) -> Any:

@@ -1,8 +1,4 @@
-"""Answers to a server's questions during a one-shot command: from a script, from the person at the terminal, or none.
-
-Questions are printed to standard error and answered on standard input, line by line. The fields of a form are checked
-one by one.
-"""
+"""Answers to a server's questions during a one-shot command: from a script, from the person there, or none."""
 
 import asyncio
 import sys

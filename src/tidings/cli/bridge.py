@@ -96,12 +96,11 @@ def command(ctx: click.Context, *, http: str | None, config: str | None, token: 
     options = BridgeOptions(http=None if http is None else http_address(http), token=token or None, **given)  # type: ignore[arg-type]
     if not options.targets:
         ctx.fail('TARGET is missing. Give a server, for example: tidings bridge "npx -y some-server"')
-    check_token_use(ctx, options.http, options.token)
+    check_token_use(options.http, options.token)
     specs = read_specs(options)
     if options.token and any(spec.pass_token for spec in specs):
-        raise Refusal(
-            "--token and passing tokens on exclude each other: clients send one token, to the servers or here."
-        )
+        text = "--token and passing tokens on exclude each other: clients send one token, to the servers or here."
+        raise Refusal(text)
     if config is not None:
         targets = [str(Path(text).expanduser().absolute()) if is_file(text) else text for text in options.targets]
         name = server_name(specs[0].name if len(specs) == 1 else "bridge")
@@ -130,8 +129,7 @@ def read_specs(options: BridgeOptions) -> "list[UpstreamSpec]":
     where = ""
     try:
         specs = read_targets(options.targets, os.environ)
-        names = [spec.name for spec in specs]
-        where = "--watch: "
+        where, names = "--watch: ", [spec.name for spec in specs]
         calls = [call_watch(text, names) for text in options.watch]
         where = "--poll: "
         polls = dict(map(poll, options.poll))

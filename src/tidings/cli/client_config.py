@@ -1,27 +1,34 @@
-"""`--config CLIENT`: the configuration that an AI client needs to use a server."""
+"""`--config CLIENT`: the configuration that an AI client needs to use a server, as text or in the client's file."""
 
+import io
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from json import JSONDecoder
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 from click.core import ParameterSource
 
+from tidings._kit.bounded_json import NotJson, as_dict, as_dict_or_none, parse_with_comments, without_comments
 from tidings._kit.files import settings_folder
-from tidings._kit.lazy import install_source
-from tidings.cli.client_file import Format, as_text
+from tidings._kit.lazy import install_command, install_source
 from tidings.cli.exits import Refusal
 from tidings.cli.serving import HttpAddress
 from tidings.cli.terminal import option
 
+Format = Literal["json", "toml", "yaml"]
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 INSTALL: Final = "tidings.install"
 """In the `meta` of a click context: takes the server, instead of its configuration being printed."""
 
@@ -114,10 +121,7 @@ def program(extra: str) -> list[str]:
 
 
 def print_snippet(client: str, name: str, targets: Sequence[str], http: HttpAddress | None, token: str | None) -> None:
-    """Prints the configuration for the server of the running command, and on standard error how to use it.
-
-    With an address, the user starts the server. In `tidings install`, the server is written to the files of clients.
-    """
+    """Prints how a client is to use the server of the running command; in `tidings install`, hands it to that."""
     context = click.get_current_context()
     command = context.command.name or ""
     argv = [*program(command), command, *targets, *_options_of(context)]
@@ -168,10 +172,17 @@ class ClientServer:
 
 def snippet(client: str, server: ClientServer, *, platform: str) -> str:
     """Returns the configuration for one of `CLIENTS`; `platform` is named as in `sys.platform`."""
-    if client == "claude-code":
-        return _claude_code(server, windows=platform == "win32")
-    known = CLIENTS[client]
-    return as_text(known.form, known.section, server.name, known.entry(server))
+    if client != "claude-code":
+        known = CLIENTS[client]
+        return as_text(known.form, known.section, server.name, known.entry(server))
+    words = ["claude", "mcp", "add", "--scope", "user"]
+    if server.url is None:
+        words += [server.name, "--", *server.argv]
+    else:
+        words += ["--transport", "http", server.name, server.url]
+        if server.token:  # The header comes last: --header takes all words that follow.
+            words += ["--header", f"Authorization: Bearer {server.token}"]
+    return subprocess.list2cmdline(words) if platform == "win32" else shlex.join(words)
 
 
 def usage(client: str, platform: str) -> str:
@@ -192,12 +203,139 @@ def server_name(folder: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:32].rstrip("-") or "vault"
 
 
-def _claude_code(server: ClientServer, *, windows: bool) -> str:
-    words = ["claude", "mcp", "add", "--scope", "user"]
-    if server.url is None:
-        words += [server.name, "--", *server.argv]
-    else:
-        words += ["--transport", "http", server.name, server.url]
-        if server.token:  # The header comes last: --header takes all words that follow.
-            words += ["--header", f"Authorization: Bearer {server.token}"]
-    return subprocess.list2cmdline(words) if windows else shlex.join(words)
+class NotEditable(ValueError):
+    """The file of a client cannot be changed. The message says where and why."""
+
+
+def edited(text: str, form: Format, section: str, name: str, entry: dict[str, Any]) -> str:
+    """Returns the text of a file with this entry under `name`: everything else in it stays. Raises `NotEditable`."""
+    edit = {"json": _edit_json, "toml": _edit_toml, "yaml": _edit_yaml}[form]
+    return edit(text, section, name, entry)
+
+
+def as_text(form: Format, section: str, name: str, entry: dict[str, Any]) -> str:
+    """Returns the entry as it stands in a file that has nothing else in it."""
+    if form == "toml":
+        return _toml_table(section, name, entry)
+    if form == "yaml":
+        lines = [f"    {key}: {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+        return "\n".join([f"{section}:", f"  {json.dumps(name)}:", *lines])
+    return json.dumps({section: {name: entry}}, indent=2, ensure_ascii=False)
+
+
+def _checked(document: object, section: str) -> dict[str, Any]:
+    found = as_dict_or_none(document)
+    if found is None or not isinstance(found.get(section) or {}, dict):
+        raise NotEditable(f"It must be an object in which {section}, if it is there, is an object, too")
+    return found
+
+
+def _edit_json(text: str, section: str, name: str, entry: dict[str, Any]) -> str:
+    text = text if text.strip() else "{}\n"
+    try:
+        document = _checked(parse_with_comments(text)[0], section)
+    except NotJson as error:
+        raise NotEditable(f"It is not JSON: {error}") from None
+    root = without_comments(text).index("{")
+    found = next((start for key, start, _ in _members(text, root) if key == section), None)
+    place, key, value = (root, section, {name: entry}) if found is None else (found, name, entry)
+    made = _with_member(text, place, key, value)
+    document.setdefault(section, {})[name] = entry
+    if parse_with_comments(made)[0] != document:
+        raise NotEditable("Its form is unusual, such as a name that is there twice. Add what --config prints by hand")
+    return made
+
+
+def _members(text: str, start: int) -> Iterator[tuple[str, int, int]]:
+    """Yields the key of each member of the object that begins at `start`, and where its value begins and ends."""
+    bare, decode, place = without_comments(text), JSONDecoder(strict=False).raw_decode, start + 1
+    while bare[place := _past_space(bare, place)] != "}":
+        key, place = decode(bare, place)
+        begin = _past_space(bare, place)
+        _, place = decode(bare, begin)
+        yield key, begin, place
+
+
+def _past_space(text: str, place: int) -> int:
+    return place + len(text[place:]) - len(text[place:].lstrip(" \t\r\n,:"))
+
+
+def _with_member(text: str, start: int, key: str, value: dict[str, Any]) -> str:
+    """Returns the text with a member of the object that begins at `start`: instead of the one of this name, or last."""
+    members = list(_members(text, start))
+    place = members[-1][1] if members else start
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    indent = line[: len(line) - len(line.lstrip())] + ("" if members else "  ")
+    dumped = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", f"\n{indent}")
+    for name, begin, end in members:
+        if name == key:
+            return (
+                text if json.loads(without_comments(text[begin:end])) == value else text[:begin] + dumped + text[end:]
+            )
+    added = f"\n{indent}{json.dumps(key, ensure_ascii=False)}: {dumped}"
+    if members:
+        end = members[-1][2]
+        rest = re.sub(r"^(\s*),", r"\1", text[end:], count=1)  # A trailing comma.
+        return f"{text[:end]},{added}{rest}"
+    rest = text[start + 1 :]
+    if not rest.lstrip(" \t").startswith("\n"):
+        rest = f"\n{indent[:-2]}{rest.lstrip()}"
+    return text[: start + 1] + added + rest
+
+
+def _edit_toml(text: str, section: str, name: str, entry: dict[str, Any]) -> str:
+    try:
+        document = _checked(tomllib.loads(text), section)
+    except tomllib.TOMLDecodeError as error:
+        raise NotEditable(f"It is not TOML: {error}") from None
+    servers = document.setdefault(section, {})
+    if servers.get(name) == entry:
+        return text
+    servers[name] = entry
+    kept, is_old = list[str](), False
+    for line in text.splitlines(keepends=True):
+        if line.lstrip().startswith("["):
+            words = [part.strip("\"' ") for part in line.strip(" [").partition("]")[0].split(".")]
+            is_old = words[:2] == [section, name]
+        if not is_old:
+            kept.append(line)
+    rest = "".join(kept).rstrip("\n")
+    made = f"{rest}\n\n{_toml_table(section, name, entry)}\n".lstrip("\n")
+    with suppress(tomllib.TOMLDecodeError):
+        if tomllib.loads(made) == document:
+            return made
+    raise NotEditable(f"Its entry {section}.{name} is not a table of its own. Remove it by hand")
+
+
+def _toml_table(section: str, name: str, entry: dict[str, Any]) -> str:
+    def shown(value: object) -> str:
+        if table := as_dict(value):
+            return "{ " + ", ".join(f"{json.dumps(key)} = {shown(each)}" for key, each in table.items()) + " }"
+        return json.dumps(value, ensure_ascii=False)
+
+    title = name if _BARE.fullmatch(name) else json.dumps(name)
+    return "\n".join([f"[{section}.{title}]", *(f"{key} = {shown(value)}" for key, value in entry.items())])
+
+
+def _edit_yaml(text: str, section: str, name: str, entry: dict[str, Any]) -> str:
+    try:
+        from ruamel.yaml import YAML
+    except ImportError:
+        raise NotEditable(f"To change YAML, ruamel.yaml is needed: {install_command('inspector')}") from None
+    yaml: Any = YAML()
+    yaml.preserve_quotes, yaml.width = True, 10_000
+    try:
+        document = _checked(yaml.load(text) or {}, section)
+    except NotEditable:
+        raise
+    except Exception as error:  # noqa: BLE001 - the library raises many kinds
+        raise NotEditable(f"It is not YAML: {' '.join(str(error).split())}") from None
+    if document.get(section) is None:
+        document[section] = {}
+    servers = document[section]
+    if servers.get(name) == entry:
+        return text
+    servers[name] = entry
+    stream = io.StringIO()
+    yaml.dump(document, stream)
+    return stream.getvalue()

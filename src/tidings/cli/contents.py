@@ -1,8 +1,4 @@
-"""Printing content that a server sent: text as it is, binary content to pipes and files only, the rest described.
-
-On a terminal, binary content is refused and control characters are made visible. A pipe or a file gets exactly the
-bytes that the server sent.
-"""
+"""Printing content that a server sent: to a pipe or a file as it is, to a terminal without what could harm it."""
 
 import base64
 import binascii
@@ -34,7 +30,7 @@ def decoded(blob: object) -> bytes:
 
 def show_result(result: dict[str, Any], output: str | None, *, as_json: bool, events: bool) -> None:
     """Prints the result of a tool, and ends the command with exit code 1 if the tool reported an error."""
-    blocks: list[dict[str, Any]] = result.get("content") or []
+    blocks: list[Content] = result.get("content") or []
     is_error = bool(result.get("isError"))
     if output is not None and not is_error:
         binary = [(data, block) for block in blocks if (data := binary_of(block)) is not None]

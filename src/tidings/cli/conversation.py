@@ -78,10 +78,7 @@ def load_if_any(client: "Client", kind: ListKind) -> ListedItems:
 
 
 def converse(options: OneShotOptions, ask: Callable[["Client"], T]) -> T:
-    """Connects, and calls `ask`; if the wire client meets something unusual, once more with the live client.
-
-    So what `ask` does must be safe to repeat, which tool calls are not.
-    """
+    """Connects, and calls `ask`, which must be safe to repeat: if the wire client cannot, the live client does."""
     gc.disable()  # The process ends soon.
     if options.suits_wire_client:
         from tidings.cli.wire_client import Unusual, WireClient

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from typing import Any
 
 import click
 
@@ -47,7 +46,18 @@ def command(port: int | None, *, no_browser: bool, seconds: float | None) -> Non
     built = (STATIC / "index.html").is_file()
     with listening, opened(url, asked=built and not no_browser and not automatic) as on_screen:
         click.echo(_welcome(built=built, automatic=automatic, on_screen=on_screen))
-        code = _show(listening=listening, key=key, automatic=automatic, seconds=seconds)
+        import asyncio
+
+        from tidings.demo.sample import StageFailed
+        from tidings.demo.show import show
+
+        try:  # While the tour runs, it handles Ctrl-C itself, except on Windows.
+            begun = show(say=click.echo, listening=listening, key=key, automatic=automatic, seconds=seconds)
+            code = asyncio.run(begun)
+        except KeyboardInterrupt:
+            code = 0
+        except StageFailed as failure:
+            raise Refusal(str(failure)) from None
     # Everything is closed. A regular exit would spend time on deleting the SDK's thousands of classes.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -64,18 +74,3 @@ def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:
     else:
         where = "Open the URL above in a browser, or do these steps by hand. Ctrl-C ends the demo."
     return f"Starting a sample vault, a small site, a server for each, and the inspector.\n{where}\n"
-
-
-def _show(**how: Any) -> int:
-    import asyncio
-
-    from tidings.demo.sample import StageFailed
-    from tidings.demo.show import show
-
-    # While the tour runs, it handles Ctrl-C itself, except on Windows.
-    try:
-        return asyncio.run(show(say=click.echo, **how))
-    except KeyboardInterrupt:
-        return 0
-    except StageFailed as failure:
-        raise Refusal(str(failure)) from None

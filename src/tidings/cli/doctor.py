@@ -1,7 +1,6 @@
-"""`tidings doctor`: what Tidings uses on this machine, and how to fix what is missing.
+"""`tidings doctor`: what Tidings uses on this machine, and how to fix what is missing; and `tidings explain`.
 
-A check is a function that gets a `CheckedPath` and returns or yields `Finding`s. It only reads, and imports no SDK. Its
-exceptions become findings: a broken package must not hide what the other checks find.
+A check only reads, and imports no SDK. Its exceptions become findings, and hide nothing.
 """
 
 import ctypes
@@ -21,8 +20,11 @@ import click
 
 import tidings
 from tidings._kit.lazy import ROOT, install_command
+from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import counted, harmless, listed
-from tidings.cli.terminal import option, styled
+from tidings.cli.exits import Refusal
+from tidings.cli.terminal import option, styled, table
+from tidings.errors import leaves
 
 if TYPE_CHECKING:
     from tidings.inspector.catalog.entry import ServerEntry
@@ -63,9 +65,6 @@ class CheckedPath:
         return cls(home, cwd, os.environ, sys.platform)
 
 
-# What is installed
-
-
 PURPOSES: Final = {  # The purpose of each extra
     "nats": "replicas connected by NATS",
     "redis": "replicas connected by Redis",
@@ -94,16 +93,14 @@ def packages(_: CheckedPath) -> Iterator[Finding]:
         cure = f"Install it: {install_command()}"
         yield Finding("tidings", "look", f"{tidings.__version__}, not installed: run from {ROOT}.", cure)
         return
-    missing = list(_missing(required, None))
-    if missing:
-        words = f"{tidings.__version__}; these packages are missing: {', '.join(missing)}."
+    if missing := ", ".join(_missing(required, None)):
+        words = f"{tidings.__version__}; these packages are missing: {missing}."
         yield Finding("tidings", "wrong", words, install_command())
     else:
         yield Finding("tidings", "ok", f"{tidings.__version__}, with mcp {importlib.metadata.version('mcp')}.")
     for extra, purpose in PURPOSES.items():
-        missing = list(_missing(required, extra))
-        if missing:
-            words = f"not installed (missing: {', '.join(missing)}). It is for {purpose}."
+        if missing := ", ".join(_missing(required, extra)):
+            words = f"not installed (missing: {missing}). It is for {purpose}."
             yield Finding(f"extra {extra}", "look", words, install_command(extra))
         else:
             yield Finding(f"extra {extra}", "ok", f"installed, for {purpose}.")
@@ -145,9 +142,6 @@ def _missing(required: list[str], extra: str | None) -> Iterator[str]:
 def _numbers(version: str) -> tuple[int, ...]:
     numbers = re.match(r"[\d.]*", version)
     return tuple(int(part) for part in (numbers[0] if numbers else "").split(".") if part)
-
-
-# The system
 
 
 INOTIFY: Final = Path("/proc/sys/fs/inotify")
@@ -196,9 +190,6 @@ def _can_watch() -> bool:
     return ctypes.get_errno() not in (errno.EMFILE, errno.ENFILE)
 
 
-# AI clients
-
-
 def clients(place: CheckedPath) -> Iterator[Finding]:
     """Checks the servers in the files of AI clients."""
     from tidings.inspector.catalog.catalog import find_clients
@@ -216,7 +207,8 @@ def clients(place: CheckedPath) -> Iterator[Finding]:
             cure = f"Correct {tidied(each.path, place)}: {each.client} may not see its servers either."
             yield Finding(each.client, "wrong", each.problem, cure)
         if each.servers:
-            yield Finding(each.client, "ok", f"{_servers(each.servers)} ({where}).")
+            names = [entry.name for entry in each.servers]
+            yield Finding(each.client, "ok", f"{counted(len(names), 'server')}: {listed(names)} ({where}).")
             yield from _startable(each.client, each.servers, place)
 
 
@@ -234,20 +226,12 @@ def _startable(what: str, entries: "Iterable[ServerEntry]", place: CheckedPath) 
             yield Finding(what, "look", words, "Install it, or write its full path in the file.")
 
 
-def _servers(entries: "Iterable[ServerEntry]") -> str:
-    names = [entry.name for entry in entries]
-    return f"{counted(len(names), 'server')}{': ' if names else ''}{listed(names)}"
-
-
 def tidied(path: Path, place: CheckedPath) -> str:
     """Returns a path with `~` for the home folder."""
     try:
         return str(Path("~") / path.relative_to(place.home)) if place.home != Path("/") else str(path)
     except ValueError:
         return str(path)
-
-
-# The bus
 
 
 def bus(url: str) -> Finding:
@@ -273,9 +257,6 @@ def bus(url: str) -> Finding:
     except (ValueError, ImportError) as error:
         return Finding("bus", "wrong", f"{error}.", "Correct the URL, or install what is missing.")
     return Finding("bus", "ok", "it answers, and stores changes and records.")
-
-
-# The command
 
 
 Check = Callable[[CheckedPath], Iterable[Finding]]
@@ -319,19 +300,39 @@ def command(ctx: click.Context, *, as_json: bool, url: str | None) -> None:
         findings.append(finding)
         if not as_json:
             what, verdict = harmless(finding.what), f"{finding.verdict:5}"
-            click.echo(
-                f"{styled(verdict, _STYLES[finding.verdict])}  {styled(what, 'name')}: {harmless(finding.words)}"
-            )
+            text = f"{styled(verdict, _STYLES[finding.verdict])}  {styled(what, 'name')}: {harmless(finding.words)}"
+            click.echo(text)
             for line in harmless(finding.cure).splitlines():
                 click.echo(f"       → {line}")
-    wrong = sum(each.verdict == "wrong" for each in findings)
-    look = sum(each.verdict == "look" for each in findings)
+    wrong, look = (sum(each.verdict == verdict for each in findings) for verdict in ("wrong", "look"))
     if as_json:
-        shown = [asdict(each) for each in findings]
-        shown = [{key: value for key, value in each.items() if value or key != "cure"} for each in shown]
+        shown = [{key: value for key, value in asdict(each).items() if value or key != "cure"} for each in findings]
         click.echo(json.dumps({"ok": not wrong, "findings": shown}, indent=2))
     elif wrong or look:
         click.echo(f"\n{wrong or 'Nothing'} wrong{f', {look} worth a look' if look else ''}.")
     else:
         click.echo("\nEverything is fine.")
     ctx.exit(1 if wrong else 0)
+
+
+@click.command("explain")
+@click.argument("code", required=False)
+def explain_command(code: str | None) -> None:
+    """Explain an error: its causes, and what to do.
+
+    CODE is the code of an error, such as connect-failed, or the name of its class. Without CODE, all are listed.
+    """
+    from tidings.inspector.view.error_report import help_pages
+
+    if code is None:
+        rows = [(error.code, (error.__doc__ or "").split("\n")[0]) for error in leaves()]
+        table(rows, ("name", ""), sys.stdout)
+        return
+    names = {error.__name__.casefold(): error.code for error in leaves()}
+    pages = help_pages()
+    page = pages.get(names.get(code.casefold(), code.lower()))
+    if page is None:
+        raise Refusal(f"There is no error {code!r}.{did_you_mean(code, pages)} `tidings explain` lists all.")
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", page.read_text("utf-8"))  # Links are of use in a browser only.
+    for line in text.rstrip().splitlines():
+        click.echo(styled(line.lstrip("# "), "heading") if line.startswith("#") else line)

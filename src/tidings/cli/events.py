@@ -18,7 +18,7 @@ from tidings.cli.exits import OneShotFailed, Refusal
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
 from tidings.cli.serving import HttpAddress, begin, serve_app, until_stopped
-from tidings.cli.terminal import option, styled, table
+from tidings.cli.terminal import Given, Words, option, styled, table
 from tidings.cli.watch import run_program
 
 if TYPE_CHECKING:
@@ -101,18 +101,15 @@ def _print(event: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def _as_json(event: "ServerEvent | EventsTruncated") -> dict[str, Any]:
+async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, as_json: bool) -> int:
+    """Prints an event, or runs a program for it. Returns the exit code of the program."""
     from tidings.client.server_events import EventsTruncated
 
     if isinstance(event, EventsTruncated):
-        return {"truncated": True, "cursor": event.cursor}
-    at = event.at and event.at.isoformat()
-    return {"eventId": event.id, "name": event.name, "timestamp": at, "data": event.data, "cursor": event.cursor}
-
-
-async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, as_json: bool) -> int:
-    """Prints an event, or runs a program for it. Returns the exit code of the program."""
-    said = _as_json(event)
+        said = {"truncated": True, "cursor": event.cursor}
+    else:
+        at = event.at and event.at.isoformat()
+        said = {"eventId": event.id, "name": event.name, "timestamp": at, "data": event.data, "cursor": event.cursor}
     if program is not None:
         return await run_program(program, str(said.get("name", "truncated")), json.dumps(said).encode())
     if as_json:
@@ -136,11 +133,11 @@ async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, 
 def tail_command(
     options: OneShotOptions,
     name: str,
-    arguments: tuple[str, ...],
+    arguments: Words,
     *,
-    since: str | None,
-    program: str | None,
-    state: str | None,
+    since: Given,
+    program: Given,
+    state: Given,
     count: int | None,
 ) -> None:
     """Print each event when it happens, through lost connections."""
@@ -167,14 +164,7 @@ def tail_command(
 @_secret
 @option("--ttl=SECONDS", "The time until it has to be refreshed.", click.FloatRange(min=1))
 def subscribe_command(
-    options: OneShotOptions,
-    name: str,
-    url: str,
-    arguments: tuple[str, ...],
-    *,
-    since: str | None,
-    secret: str | None,
-    ttl: float | None,
+    options: OneShotOptions, name: str, url: str, arguments: Words, *, since: Given, secret: Given, ttl: float | None
 ) -> None:
     """Have the events of a server posted to a URL, or refresh that.
 

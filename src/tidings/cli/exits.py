@@ -1,8 +1,6 @@
-"""Exit codes, and the end of a command: every outcome becomes an exit code and, if needed, a message on standard error.
+"""The end of a command: every outcome becomes an exit code and, if needed, a message on standard error.
 
-`EXITS` is the one table for `--help`, the documentation and the code. Signals that ask a process to end become a
-`KeyboardInterrupt`, so that every server that was started is stopped. A command that handles SIGTERM itself gets SIGHUP
-as SIGTERM.
+Signals become a `KeyboardInterrupt`. A command that handles SIGTERM itself gets SIGHUP as SIGTERM.
 """
 
 import contextlib
@@ -169,7 +167,7 @@ def exit_code_of(error: TidingsError) -> int:
 
 
 def malformed(message: str, payload: Any) -> OneShotFailed:
-    """Returns the end of a command whose server broke the protocol. `payload` is what it sent."""
+    """Returns the end of a command whose server broke the protocol by sending `payload`."""
     return OneShotFailed(
         f"{message.partition(' This is a fault')[0]} This is a fault of the server: please report it to its authors.",
         exit_code=_BY_CATEGORY[Category.PROTOCOL],
@@ -227,24 +225,17 @@ def ending(*, as_json: bool = False) -> Generator[None]:
             if sys.stderr.isatty():
                 click.echo("\nInterrupted.", err=True)
             sys.exit(INTERRUPTED)
+        except (click.ClickException, click.exceptions.Exit):
+            raise
         except Exception as error:  # noqa: BLE001 - users get a message, not a traceback
-            _end(_internal_error(error), as_json=as_json)
+            from tidings.cli.logs import logger
 
-
-def _internal_error(error: Exception) -> OneShotFailed:
-    if isinstance(error, click.ClickException | click.exceptions.Exit):
-        raise error
-    from tidings.cli.logs import logger
-
-    logger.debug("This program failed", exc_info=error)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{Path(last.filename).name}:{last.lineno}"
-    return OneShotFailed(
-        f"{type(error).__name__}: {error} (at {where}). This is a bug in Tidings: please report it, with the command.",
-        exit_code=BUG,
-        who="this program",
-        code="unforeseen",
-    )
+            logger.debug("This program failed", exc_info=error)
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{Path(last.filename).name}:{last.lineno}"
+            cure = "This is a bug in Tidings: please report it, with the command."
+            text = f"{type(error).__name__}: {error} (at {where}). {cure}"
+            _end(OneShotFailed(text, exit_code=BUG, who="this program", code="unforeseen"), as_json=as_json)
 
 
 def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
@@ -252,16 +243,9 @@ def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.flush()
     if as_json:
-        facts = {
-            "code": end.code,
-            "exit": end.exit_code,
-            "who": end.who,
-            "message": end.message,
-            "help": end.help,
-            "data": end.data,
-            "payload": end.payload,
-        }
-        error = {key: value for key, value in facts.items() if value is not None}
+        facts = {"code": end.code, "exit": end.exit_code, "who": end.who, "message": end.message}
+        more = {"help": end.help, "data": end.data, "payload": end.payload}
+        error = facts | {key: value for key, value in more.items() if value is not None}
         text = json.dumps({"error": error}, ensure_ascii=False)
         click.echo(harmless_json(text) if is_terminal(sys.stderr) else text, err=True)
     elif (logger := json_log()) is not None:
@@ -273,10 +257,7 @@ def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:
 
 @contextlib.contextmanager
 def _signals_raised() -> Generator[list[int]]:
-    """Makes SIGTERM and SIGHUP do what Ctrl-C does. Yields the list of those that came.
-
-    A SIGHUP that is ignored, as under `nohup`, stays so.
-    """
+    """Makes SIGTERM and SIGHUP, unless it is ignored, do what Ctrl-C does. Yields the list of those that came."""
     terminated: list[int] = []
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield terminated

@@ -23,6 +23,7 @@ from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import credential_options, era_option, sent_headers, with_target_help
 from tidings.cli.serving import Configured, HttpAddress, PortInUse, listen
 from tidings.cli.terminal import all_of, option
+from tidings.errors import BadTarget
 
 if TYPE_CHECKING:
     import socket
@@ -58,21 +59,12 @@ page_options: Final = all_of(
 
 @dataclass(frozen=True)
 class Inspected:
-    """The servers to inspect, and the files of the inspector."""
+    """The servers to inspect, and the files of the inspector: its catalog, and the one that records sessions."""
 
     servers: "tuple[ServerEntry, ...]"
     catalog: Path
     read_only: bool
-    no_journal: bool
-
-    @property
-    def journal(self) -> Path | None:
-        """The file in which sessions are recorded."""
-        if self.no_journal:
-            return None
-        from tidings.inspector.sessions.saved import default_path
-
-        return default_path()
+    journal: Path | None
 
 
 def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
@@ -92,9 +84,15 @@ def inspector(name: str) -> Callable[[Callable[..., Any]], click.Command]:
             no_journal: bool,
             **own: Any,
         ) -> Any:
-            path = _catalog_path(catalog)
+            if catalog is not None and not catalog.exists() and not catalog.parent.is_dir():
+                raise Refusal(f"There is no folder {catalog.parent}. Check --catalog.")
+            from tidings.inspector.catalog.entry import user_catalog
+
+            path = catalog or user_catalog(os.environ, sys.platform, Path.home())
             servers = _with_credentials(ctx, own, _resolved(targets, era, path, read_only=read_only))
-            return function(Inspected(servers, path, read_only, no_journal), **own)
+            from tidings.inspector.sessions.saved import default_path
+
+            return function(Inspected(servers, path, read_only, None if no_journal else default_path()), **own)
 
         help_ = with_target_help(
             function, "Several servers can be inspected at once. Without TARGET, the servers of your catalog are shown."
@@ -122,21 +120,10 @@ def _with_credentials(
     return tuple(map(with_them, servers))
 
 
-def _catalog_path(given: Path | None) -> Path:
-    if given is None:
-        from tidings.inspector.catalog.entry import user_catalog
-
-        return user_catalog(os.environ, sys.platform, Path.home())
-    if not given.exists() and not given.parent.is_dir():
-        raise Refusal(f"There is no folder {given.parent}. Check --catalog.")
-    return given
-
-
 def _resolved(targets: tuple[str, ...], era: str | None, path: Path, *, read_only: bool) -> "tuple[ServerEntry, ...]":
     """Returns the servers of these targets, with the era if one was given."""
     if not targets:
         return ()
-    from tidings.errors import BadTarget
     from tidings.inspector.catalog.catalog import Catalog, is_runner, resolve
 
     try:
@@ -165,10 +152,7 @@ def listen_for_page(host: str, port: int | None) -> "tuple[socket.socket, HttpAd
 
 @contextmanager
 def opened(url: str, *, asked: bool) -> Generator[bool]:
-    """Opens the page in a browser while the rest is imported. Yields whether there is a screen to open it on.
-
-    The file that leads the browser to the page is deleted after a minute, or at the end.
-    """
+    """Opens the page in a browser meanwhile, by a file that is deleted. Yields whether there is a screen for it."""
     if not asked:
         yield False
         return
@@ -267,10 +251,7 @@ async def _run_tui(inspected: Inspected, *, dark: bool) -> None:
 
 
 def _watch_terminal(session: "Session", loop: asyncio.AbstractEventLoop, over: threading.Event) -> None:
-    """Ends the process when its terminal is gone, also if SIGHUP is ignored.
-
-    Textual would read a dead terminal again and again, and at its end wait until something can be written to it.
-    """
+    """Ends the process when its terminal is gone, also without a SIGHUP: Textual would read and write it for ever."""
     import termios
 
     from tidings.inspector.session import stop_commands

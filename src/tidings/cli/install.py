@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,7 @@ import click
 from tidings._kit.diff import unified
 from tidings._kit.files import read_file, replace_file, settings_folder
 from tidings._kit.text import harmless
-from tidings.cli.client_config import CLIENTS, INSTALL, ClientServer, server_name
-from tidings.cli.client_file import NotEditable, edited
+from tidings.cli.client_config import CLIENTS, INSTALL, ClientServer, NotEditable, edited, server_name
 from tidings.cli.exits import Refusal
 from tidings.cli.main import load
 from tidings.cli.oneshot import find_server
@@ -69,37 +67,27 @@ def _install(server: ClientServer, *, clients: tuple[str, ...], name: str | None
     home = Path.home()
     for client in (CLIENTS[each] for each in clients):
         path = client.file(home, settings_folder(os.environ, sys.platform, home))
-        edit = partial(edited, form=client.form, section=client.section, name=named.name, entry=client.entry(named))
-        old, new, seen = _read(path, edit)
+        entry = client.entry(named)
+        try:
+            data, seen = read_file(path, _LARGEST) if path.exists() else (b"", None)
+            old = data.decode()
+            new = edited(old, client.form, client.section, named.name, entry)
+        except (OSError, OverflowError, UnicodeDecodeError) as error:
+            raise Refusal(f"{path} cannot be read: {error}.") from None
+        except NotEditable as error:
+            raise Refusal(f"{path} is left as it is. {error}. Correct it, then try again.") from None
         if new == old:
             click.echo(f"{client.title} has this server already: {named.name} in {path}.")
             continue
         click.echo(styled(f"{client.title}: {path}", "heading"))
         for line in unified(old.splitlines(), new.splitlines(), context=2):
             click.echo(styled(harmless(line), {"+": "good", "-": "bad", "@": "place"}.get(line[:1], "")))
-        if not yes:
-            _confirm()
+        if not yes and not is_terminal(sys.stdin):
+            raise Refusal("Nothing was written. Add --yes to write it without being asked.")
+        if not yes and not click.confirm("Write this?", default=True, err=True):
+            raise Refusal("Nothing was written.")
         kept = _write(path, new, seen)
         click.echo(f"Written: {named.name}.{kept} Restart {client.title} if it is running.")
-
-
-def _read(path: Path, edit: Callable[[str], str]) -> tuple[str, str, os.stat_result | None]:
-    """Returns the text of a file, the edited one, and the state of the file; None if there is none yet."""
-    try:
-        data, seen = read_file(path, _LARGEST) if path.exists() else (b"", None)
-        old = data.decode()
-        return old, edit(old), seen
-    except (OSError, OverflowError, UnicodeDecodeError) as error:
-        raise Refusal(f"{path} cannot be read: {error}.") from None
-    except NotEditable as error:
-        raise Refusal(f"{path} is left as it is. {error}. Correct it, then try again.") from None
-
-
-def _confirm() -> None:
-    if not is_terminal(sys.stdin):
-        raise Refusal("Nothing was written. Add --yes to write it without being asked.")
-    if not click.confirm("Write this?", default=True, err=True):
-        raise Refusal("Nothing was written.")
 
 
 def _write(path: Path, text: str, seen: os.stat_result | None) -> str:

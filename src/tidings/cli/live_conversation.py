@@ -1,7 +1,4 @@
-"""The live client for one-shot commands, without `async` for the caller; arguments of a tool as they were typed.
-
-Ctrl-C, SIGTERM and SIGHUP cancel what runs; then the connection is closed, and a server that was started is ended.
-"""
+"""The live client for one-shot commands, without `async` for the caller. Signals cancel what runs, and close it."""
 
 import asyncio
 import contextlib
@@ -105,9 +102,9 @@ class LiveConversation:
     def __init__(self, options: OneShotOptions) -> None:
         self._runner = asyncio.Runner()
         self._calls: set[Any] = set()
-        self._garbage = ""
+        self._garbage: list[str] = []
         self.client = live_client(options, backoff=ONCE, on_message=self._keep_answer)
-        self.client.on(GarbageReceived, self._keep_garbage)
+        self.client.on(GarbageReceived, lambda event: self._garbage or self._garbage.append(event.text[:200]))
         self.raw_answer: Any = None  # The answer to a tool call as it came over the wire
 
     def _keep_answer(self, message: Message) -> None:
@@ -116,9 +113,6 @@ class LiveConversation:
             self._calls.add(number)
         elif message.incoming and method is None and number in self._calls:
             self.raw_answer = message.body.get("result", message.body)
-
-    def _keep_garbage(self, event: GarbageReceived) -> None:
-        self._garbage = self._garbage or event.text[:200]
 
     def __enter__(self) -> Self:
         began = time.monotonic()
@@ -153,22 +147,19 @@ class LiveConversation:
             return self._runner.run(work)
         except RequestTimedOut as error:
             if self._garbage:
-                error.message += f" It sent an invalid message: {self._garbage!r}."
+                error.message += f" It sent an invalid message: {self._garbage[0]!r}."
             raise
 
     def ping(self) -> float:
         return self._runner.run(self.client.ping())
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return self.run(self._request(method, params))
-
-    async def _request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         # In the modern era these two may be answered with a question, which only their own methods handle.
         if method == "resources/read":
-            return plain((await self.client.read_resource(params["uri"])).result)
+            return plain(self.run(self.client.read_resource(params["uri"])).result)
         if method == "prompts/get":
-            return plain((await self.client.get_prompt(params["name"], params.get("arguments"))).result)
-        return await self.client.request(method, params, safe=True)
+            return plain(self.run(self.client.get_prompt(params["name"], params.get("arguments"))).result)
+        return self.run(self.client.request(method, params, safe=True))
 
 
 def plain(model: Any) -> dict[str, Any]:

@@ -1,20 +1,15 @@
-"""The log of a command that runs on: lines on standard error, for people or, with `--log-json`, for programs.
-
-Standard output is not touched. By default the log has messages of Tidings from "info" on and of other packages from
-"warning" on.
-"""
+"""The log of a command that runs on: lines on standard error, for people or, with `--log-json`, for programs."""
 
 import json
 import logging
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 import click
 
 from tidings._kit.text import harmless
-from tidings.cli.terminal import DrawnLine, all_of, bar
+from tidings.cli.terminal import DrawnLine, all_of, bar, option
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -28,26 +23,12 @@ def _take(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         log_to_stderr(given["log_level"], as_json=given["log_json"])
 
 
-def _option(name: str, help_: str, **kind: Any) -> Callable[[Any], Any]:
-    return click.option(
-        f"--log-{name}",
-        envvar=f"TIDINGS_LOG_{name.upper()}",
-        show_envvar=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_take,
-        help=help_,
-        **kind,
-    )
-
-
+_SHARED: Final[dict[str, Any]] = {"show_envvar": True, "is_eager": True, "expose_value": False, "callback": _take}
+_LEVEL_HELP: Final = "Log messages of this level and above. Default: info for Tidings, warning for other packages."
+_LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 _OPTIONS: Final = (
-    _option(
-        "level",
-        "Log messages of this level and above. Default: info for Tidings, warning for other packages.",
-        type=click.Choice(LEVELS, case_sensitive=False),
-    ),
-    _option("json", "Log one JSON object per line.", is_flag=True),
+    option("--log-level", _LEVEL_HELP, _LEVEL, envvar="TIDINGS_LOG_LEVEL", **_SHARED),
+    option("--log-json", "Log one JSON object per line.", envvar="TIDINGS_LOG_JSON", **_SHARED),
 )
 log_options: Final = all_of(_OPTIONS)  # They set up the log before the command begins.
 

@@ -1,8 +1,4 @@
-"""The root of the command: its subcommands, imported when they are called.
-
-A subcommand is `command` in the file of its name (`PLACES` names the exceptions). `tidings --help` imports none of
-them.
-"""
+"""The root of the command: `command` in the file of its name (or see `PLACES`), imported when it is called."""
 
 from importlib import import_module
 from typing import Any
@@ -53,6 +49,7 @@ PLACES = {  # The subcommands that are not `command` in the file of their name, 
     "web watch": "web_watch:watch_command",
     "accounts": "sign_in:accounts_command",
     "call": "tools:call_command",
+    "explain": "doctor:explain_command",
     "info": "queries:info_command",
     "inspect": "inspect_:command",
     "list": "queries:list_command",

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 @http_options
 @option("--server=NAME", "Serve this server, if the session has several.")
 @log_options
-@click.pass_context
-def command(
-    ctx: click.Context, *, session: str | None, http: str | None, token: str | None, server: str | None, listing: bool
-) -> None:
+def command(*, session: str | None, http: str | None, token: str | None, server: str | None, listing: bool) -> None:
     """Serve a recorded session as an MCP server.
 
     SESSION is a file that the inspector exported, or the number or the name of a recorded session (see --list).
@@ -38,14 +35,20 @@ def command(
     session.jsonl"
     """
     address = None if http is None else http_address(http)
-    check_token_use(ctx, address, token)
+    check_token_use(address, token)
     if listing:
-        _list(_recorded())
+        rows: list[tuple[str, ...]] = []
+        for each in _recorded():
+            began = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began))
+            names = harmless(each.title or ""), harmless(", ".join(each.servers))
+            rows.append((str(each.id), began, counted(each.records, "record"), *names))
+        table(rows, ("name", "dim", "dim", "", ""), sys.stdout)
+        if not rows:
+            click.echo("There are no recorded sessions. `tidings inspect` records them.", err=True)
         return
     if session is None:
-        raise Refusal(
-            "SESSION is missing. Give a file, or the number or the name of a session of `tidings mock --list`."
-        )
+        text = "SESSION is missing. Give a file, or the number or the name of a session of `tidings mock --list`."
+        raise Refusal(text)
     from tidings.inspector.sessions.mock import asgi, serve_stdio
 
     records = _records(session)
@@ -84,19 +87,3 @@ def _recorded() -> "list[SavedSession]":
         return list_sessions(default_path())
     except JournalUnusable as error:
         raise Refusal(str(error)) from None
-
-
-def _list(recorded: "Sequence[SavedSession]") -> None:
-    rows = [
-        (
-            str(each.id),
-            time.strftime("%Y-%m-%d %H:%M", time.localtime(each.began)),
-            counted(each.records, "record"),
-            harmless(each.title or ""),
-            harmless(", ".join(each.servers)),
-        )
-        for each in recorded
-    ]
-    table(rows, ("name", "dim", "dim", "", ""), sys.stdout)
-    if not rows:
-        click.echo("There are no recorded sessions. `tidings inspect` records them.", err=True)

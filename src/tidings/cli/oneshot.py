@@ -1,7 +1,6 @@
 """Parts of one-shot commands: TARGET, the common options, and facts about the server. Imports no SDK.
 
-`one_shot` makes a command of a function that gets `OneShotOptions` first. An exception becomes a message on standard
-error and an exit code; standard output has only data.
+An exception becomes a message on standard error and an exit code; standard output has only data.
 """
 
 import functools
@@ -87,43 +86,18 @@ class ServerSummary:
     seconds: float  # The time it took to connect
 
 
-# The target
-
-
 def find_server(target: str | Sequence[str], cwd: str | None) -> ServerEntry:
     """Returns the server that `target` (a text, or the words of a command) names, as the catalog has it."""
     try:
         return resolve(target, catalog())
     except BadTarget:
         # The path of the program may be relative to the folder in which it is to run.
-        words = _words(target)
+        words = list[str]()
+        with suppress(ValueError):
+            words = shlex.split(target) if isinstance(target, str) else list(target)
         if cwd is None or not words or not Path(cwd, words[0]).is_file():
             raise
         return resolve([str(Path(cwd, words[0]).absolute()), *words[1:]])
-
-
-def with_options(
-    found: ServerEntry,
-    headers: Mapping[str, str],
-    token: str | None,
-    env: Mapping[str, str],
-    cwd: str | None,
-    *,
-    token_is_explicit: bool = False,
-) -> ServersFileEntry:
-    """Returns the server to connect to, with these options of the command line."""
-    entry = found.resolved(os.environ)
-    for name, given in (("--header", headers), ("--token", token_is_explicit)):
-        if given and entry.command is not None:
-            raise BadTarget(
-                f"{name} is for a server at a URL, and this server is a command. Pass secrets to it with --env."
-            )
-    for name, given in (("--env", env), ("--cwd", cwd)):
-        if given and entry.command is None:
-            raise BadTarget(f"{name} is for a command, and this server is at a URL. Omit {name}.")
-    if entry.command is not None:
-        return replace(entry, env={**entry.env, **env}, cwd=cwd or entry.cwd)
-    return replace(entry, headers=sent_headers(entry.headers, headers, token, token_is_explicit=token_is_explicit))
 
 
 def sent_headers(
@@ -138,13 +112,6 @@ def sent_headers(
     return sent
 
 
-def _words(target: str | Sequence[str]) -> list[str]:
-    try:
-        return shlex.split(target) if isinstance(target, str) else list(target)
-    except ValueError:
-        return []
-
-
 def catalog() -> Catalog:
     """Returns the user's catalog of servers."""
     return Catalog(user_catalog(os.environ, sys.platform, Path.home()), read_only=True)
@@ -153,9 +120,6 @@ def catalog() -> Catalog:
 def with_target_help(function: Callable[..., Any], more: str) -> str:
     """Returns the help of a command: the docstring of its function, then an explanation of TARGET."""
     return f"{inspect.cleandoc(function.__doc__ or '')}\n\n{TARGET} {more}"
-
-
-# The command
 
 
 class Reported(click.Command):
@@ -231,14 +195,8 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
     return decorate
 
 
-# Signing in
-
-
 async def sign_in(url: str, *, browser: bool = True, **options: Any) -> None:
-    """Leads a person through a sign-in. Where there is a screen, a browser opens, and comes back by itself.
-
-    Otherwise the person opens the address anywhere, and pastes the one that the browser shows at the end.
-    """
+    """Leads a person through a sign-in: the browser comes back by itself, or its last address is pasted."""
     import asyncio
 
     from tidings.client.sign_in import SigningIn
@@ -282,20 +240,28 @@ def print_step(step: "SignInStep") -> None:
         click.echo(styled(f"  {step.name}: {step.words}", "dim", sys.stderr), err=True)
 
 
-# Options
-
-
 def _target(ctx: click.Context, _param: click.Parameter, given: str) -> str | list[str]:
     return cast("list[str]", ctx.meta[_WORDS]) if given == _AFTER_DASHES else given
 
 
 def _taken(ctx: click.Context, given: dict[str, Any]) -> OneShotOptions:
+    """Takes the common options out of `given`, and returns them with the server that TARGET names."""
     token, cwd = given.pop("token"), given.pop("cwd")
     named, account = given.pop("token_env"), given.pop("account")
     explicit = named or (token is not None and ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE)
     found = find_server(given.pop("target"), cwd)
     headers, env = dict(given.pop("headers")), dict(given.pop("env"))
-    entry = with_options(found, headers, named or token, env, cwd, token_is_explicit=bool(explicit))
+    entry = found.resolved(os.environ)
+    if entry.command is None:
+        if wrong := "--env" if env else "--cwd" if cwd else "":
+            raise BadTarget(f"{wrong} is for a command, and this server is at a URL. Omit {wrong}.")
+        sent = sent_headers(entry.headers, headers, named or token, token_is_explicit=bool(explicit))
+        entry = replace(entry, headers=sent)
+    else:
+        if wrong := "--header" if headers else "--token" if explicit else "":
+            cure = "Pass secrets to it with --env"
+            raise BadTarget(f"{wrong} is for a server at a URL, and this server is a command. {cure}.")
+        entry = replace(entry, env={**entry.env, **env}, cwd=cwd or entry.cwd)
     return OneShotOptions(
         replace(entry, account=account or entry.account),
         era=given.pop("era") or found.era,

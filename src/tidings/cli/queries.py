@@ -22,8 +22,6 @@ from tidings.inspector.records import LISTS, ListKind
 if TYPE_CHECKING:
     from tidings.cli.conversation import Client
 
-# Lists
-
 
 @one_shot("list")
 @click.argument("kind", required=False, type=click.Choice(list(LISTS)), metavar="[tools|resources|templates|prompts]")
@@ -108,9 +106,6 @@ def _in_full(kind: ListKind, item: Item) -> str:
         text = value if isinstance(value, str) else payload_text(value, longest=20_000)
         lines += ["", styled(key, "heading"), harmless(text)]
     return "\n".join(lines)
-
-
-# Resources and prompts
 
 
 @one_shot("read")
@@ -203,12 +198,8 @@ def _check_arguments(prompt: Item, name: str, arguments: dict[str, str]) -> None
             )
     if missing := [key for key, needed in known.items() if needed and key not in arguments]:
         more = " ".join(f"{key}=…" for key in missing)
-        raise OneShotFailed(
-            f"The prompt {name!r} has required arguments that are missing: {more}", code="missing-argument"
-        )
-
-
-# The server itself
+        text = f"The prompt {name!r} has required arguments that are missing: {more}"
+        raise OneShotFailed(text, code="missing-argument")
 
 
 @one_shot("info")

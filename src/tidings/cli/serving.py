@@ -1,7 +1,4 @@
-"""Parts of commands that serve: options and variables, the socket, the first log lines, and running until stopped.
-
-An address that other machines can reach needs a token, which every request must then send.
-"""
+"""Parts of commands that serve. An address that other machines can reach needs a token, which requests must send."""
 
 import errno
 import gc
@@ -25,6 +22,7 @@ from tidings._kit.text import is_ip
 from tidings.cli.exits import FEW, Refusal
 from tidings.cli.logs import logger
 from tidings.cli.terminal import all_of, option
+from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -38,9 +36,6 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - allowed, with a token
 
 
-# Options
-
-
 class ListOption(click.types.StringParamType):
     """A text that may be given several times; a variable separates several by commas."""
 
@@ -49,10 +44,7 @@ class ListOption(click.types.StringParamType):
 
 
 class Configured(click.Command):
-    """A command whose options are also variables: `--read-only` of `tidings vault` is `TIDINGS_VAULT_READ_ONLY`.
-
-    Those with `allow_from_autoenv=False` have none. An empty variable counts as not set.
-    """
+    """A command whose options, but for those with `allow_from_autoenv=False`, are variables: `TIDINGS_VAULT_BUS`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -113,9 +105,6 @@ waking_options: Final = all_of(
 )
 
 
-# Addresses
-
-
 @dataclass(frozen=True)
 class HttpAddress:
     """A host and a port to listen on."""
@@ -164,11 +153,11 @@ def check_token(address: HttpAddress, token: str | None) -> None:
         )
 
 
-def check_token_use(ctx: click.Context, address: HttpAddress | None, token: str | None) -> None:
+def check_token_use(address: HttpAddress | None, token: str | None) -> None:
     """Checks the token as `check_token` does, and refuses `--token` without `--http`."""
     if address is not None:
         check_token(address, token)
-    elif ctx.get_parameter_source("token") is ParameterSource.COMMANDLINE:
+    elif click.get_current_context().get_parameter_source("token") is ParameterSource.COMMANDLINE:
         raise Refusal("--token needs --http: it is the token that HTTP clients must send. Add --http or omit --token.")
 
 
@@ -273,8 +262,14 @@ def run(
             if http is None:
                 await (stdio or server.run_stdio_async)()
             else:
+                from starlette.responses import PlainTextResponse
+                from starlette.routing import Route
+
+                async def welcome(_: object) -> PlainTextResponse:
+                    return PlainTextResponse("This is an MCP server. Its endpoint for MCP clients is /mcp.\n")
+
                 app: Any = server.asgi(host=http.address.host)
-                app.router.routes.append(_page_for_browsers())
+                app.router.routes.append(Route("/", welcome))
                 await serve_app(app, http)
             tasks.cancel_scope.cancel()
 
@@ -285,8 +280,6 @@ def run(
 def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]], *, uvloop: bool = False) -> None:
     """Runs `serve` until it ends or a signal asks the process to stop, which is not a failure."""
     import anyio
-
-    from tidings.errors import TidingsError
 
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -316,13 +309,3 @@ async def serve_app(app: "ASGIApp", http: Http) -> None:
             await server.serve(http.listening)
     except SystemExit:
         raise Refusal("The server could not start: see the log above.") from None
-
-
-def _page_for_browsers() -> Any:
-    from starlette.responses import PlainTextResponse
-    from starlette.routing import Route
-
-    async def welcome(_: object) -> PlainTextResponse:
-        return PlainTextResponse("This is an MCP server. Its endpoint for MCP clients is /mcp.\n")
-
-    return Route("/", welcome)

@@ -13,7 +13,7 @@ from tidings._kit.text import duration, harmless, one_line
 from tidings.cli.contents import dumped
 from tidings.cli.exits import ALL, OneShotFailed
 from tidings.cli.oneshot import Reported, find_server, header_option, print_step, sign_in
-from tidings.cli.terminal import option, styled, table
+from tidings.cli.terminal import Given, option, styled, table
 from tidings.client.accounts import Account, default_accounts
 from tidings.client.masking import shown_url
 
@@ -51,13 +51,7 @@ def print_in_full(step: "SignInStep") -> None:
 @option("--steps", "Print each step with what was sent and answered, secrets masked.")
 @header_option
 def sign_in_command(
-    target: str,
-    *,
-    client_secret_env: str | None,
-    headers: list[tuple[str, str]],
-    no_browser: bool,
-    steps: bool,
-    **options: Any,
+    target: str, client_secret_env: Given, headers: list[tuple[str, str]], no_browser: bool, steps: bool, **options: Any
 ) -> None:
     """Sign in to a server by OAuth, with your browser.
 

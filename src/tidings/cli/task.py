@@ -1,7 +1,4 @@
-"""Tasks on the command line: `tidings task`, and the end of a `tidings call` whose tool runs as a task.
-
-One look at a task, and its cancelling, use the wire client where they can. Following one needs the live client.
-"""
+"""Tasks on the command line: `tidings task`, and the end of a `tidings call` whose tool runs as a task."""
 
 import contextlib
 import json
@@ -91,9 +88,6 @@ def _words(status: str) -> str:
     return status.replace("_", " ")
 
 
-# Following a call or a task
-
-
 def follow(
     conversation: "LiveConversation",
     start: "Callable[[LiveClient], StartedCall]",
@@ -101,10 +95,7 @@ def follow(
     *,
     detach: bool = False,
 ) -> "dict[str, Any] | RemoteTask":
-    """Returns the result of a call or a task. With `detach`, the task, as soon as the call has become one.
-
-    Ctrl-C cancels the task. If it goes on in spite of that, or after a timeout, the command that follows it is named.
-    """
+    """Returns the result of a call or a task; with `detach`, the task, as soon as there is one. Ctrl-C cancels it."""
     from tidings.cli.live_conversation import plain
 
     begun: list[StartedCall] = []
@@ -181,17 +172,10 @@ async def _task_of(client: "LiveClient", call: "StartedCall") -> "RemoteTask | N
 
 
 def _how_to_follow(task_id: str) -> str:
-    return f"Follow it with: {harmless(command_line(task_id, '--wait'))}"
-
-
-def command_line(task_id: str, *options: str) -> str:
-    """Returns the command for this task, with the target of the running command."""
+    """Names the command that follows a task, with the target of the running command."""
     target = click.get_current_context().params["target"]
-    words = [target, task_id, *options] if isinstance(target, str) else [task_id, *options, "--", *target]
-    return shlex.join(["tidings", "task", *words])
-
-
-# One look
+    words = [target, task_id, "--wait"] if isinstance(target, str) else [task_id, "--wait", "--", *target]
+    return f"Follow it with: {harmless(shlex.join(['tidings', 'task', *words]))}"
 
 
 def task_facts(task: "RemoteTask") -> dict[str, Any]:
@@ -219,9 +203,8 @@ def show_detached(options: OneShotOptions, task: "RemoteTask") -> None:
     else:
         click.echo(harmless(task.id) if sys.stdout.isatty() else task.id)
     if options.is_command:
-        click.echo(
-            "The server ends now. Only a task that it keeps on disk goes on, when it is started again.", err=True
-        )
+        text = "The server ends now. Only a task that it keeps on disk goes on, when it is started again."
+        click.echo(text, err=True)
     click.echo(_how_to_follow(task.id), err=True)
 
 

@@ -1,7 +1,4 @@
-"""Output for people: tables, colour and width on a terminal, plain text elsewhere; and options that go together.
-
-Text from a server may contain anything: pass it through `_kit.text.harmless` before it reaches a terminal.
-"""
+"""Output for people: pass what a server sent through `_kit.text.harmless` before; and options that go together."""
 
 import os
 import shutil
@@ -15,16 +12,15 @@ import click
 
 from tidings._kit.text import harmless, shortened
 
+Given = str | None  # The text of an option that need not be given
+Words = tuple[str, ...]
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _STYLES: Final = {"name": "1", "dim": "2", "heading": "1;4", "good": "32", "bad": "31", "note": "33", "place": "36"}
 _BAR: Final = 20
 
 
 def option(words: str, help_: str, kind: Any = None, **more: Any) -> Decorator:
-    """Returns an option: `option("seconds --for=SECONDS", "…")`. Its parameter's name comes first, if it is another.
-
-    One with neither a value nor a `kind` is a flag.
-    """
+    """Returns an option: `option("seconds --for=SECONDS", "…")`; without a value and a `kind` it is a flag."""
     names, _, value = words.partition("=")
     flag = {"is_flag": True} if not value and kind is None else {}
     return click.option(*names.split(), type=kind, metavar=value or None, help=help_, **flag, **more)

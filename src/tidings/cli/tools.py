@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _REQUESTS: Final = 100
 _PARTS: Final = {"fastest": 0.0, "p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "slowest": 1.0}
 
-# One call
-
 
 class _Call(OneShot):
     """Reads `--json '{…}'` as `--json --args '{…}'`; `--json` alone only asks for JSON output."""
@@ -151,9 +149,6 @@ def _complaint(tool: str, found: Item, result: Any) -> str | None:
         return f"The result of {tool!r} has no list of content blocks."
     problems = [problem.message for problem in check_result(found, result) or () if problem.fault == "value"]
     return f"The result of {tool!r} breaks its own output schema: {'; '.join(problems[:5])}." if problems else None
-
-
-# Many calls
 
 
 @one_shot("load")
@@ -304,9 +299,6 @@ class Load:
             click.echo(styled(f"  {number:,} failed with {kind}", "bad"))
 
 
-# The tool and its arguments
-
-
 async def tools_of(client: "LiveClient") -> ListedItems:
     """Returns the tools as the live client has them; it then knows their output schemas."""
     kind = LISTS["tools"]
@@ -330,9 +322,8 @@ def document_of(pairs: tuple[str, ...], document: str | None) -> dict[str, Any] 
     except (ValueError, RecursionError) as error:
         raise OneShotFailed(f"The arguments are not JSON: {error}. Put the whole object in single quotes.") from None
     if not isinstance(given, dict):
-        raise OneShotFailed(
-            f'The arguments must be a JSON object, not {type(given).__name__}. For example: \'{{"city": "Oslo"}}\''
-        )
+        text = f'The arguments must be a JSON object, not {type(given).__name__}. For example: \'{{"city": "Oslo"}}\''
+        raise OneShotFailed(text)
     return cast("dict[str, Any]", given)
 
 
@@ -353,9 +344,8 @@ def arguments_for(
     try:
         json.dumps(given, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise OneShotFailed(
-            "The arguments contain bytes that are not text. Write them in UTF-8.", code="bad-arguments"
-        ) from None
+        text = "The arguments contain bytes that are not text. Write them in UTF-8."
+        raise OneShotFailed(text, code="bad-arguments") from None
     return given or {}
 
 

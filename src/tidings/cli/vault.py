@@ -85,15 +85,14 @@ def command(
         # `--http PATH`: no address was given, and the next word is the vault.
         typed = ctx.get_parameter_source("http") is ParameterSource.COMMANDLINE
         if not typed or not Path(http).is_dir():
-            raise Refusal(
-                f"--http takes HOST:PORT, for example {DEFAULT}; {http!r} is neither an address nor a folder."
-            )
+            text = f"--http takes HOST:PORT, for example {DEFAULT}; {http!r} is neither an address nor a folder."
+            raise Refusal(text)
         paths, address = (http, *paths), parse_address(DEFAULT)
     if not paths or not all(paths):
         ctx.fail("PATH is missing. Give the folder of the vault, for example: tidings vault ~/Notes")
     folders = tuple(Path(os.path.expanduser(path)) for path in paths)  # noqa: PTH111 - leaves an unknown ~user as it is
     options = VaultOptions(folders, address, token=token or None, **given)
-    check_token_use(ctx, address, options.token)
+    check_token_use(address, options.token)
     check_channel(address, options.channel)
     if config is None:
         serve(options)

@@ -26,7 +26,7 @@ from tidings.cli.serving import (
     run,
     waking_options,
 )
-from tidings.cli.terminal import option
+from tidings.cli.terminal import Given, option
 from tidings.web import PACKAGES
 from tidings.web.settings import SETTINGS, BadSetting, Setting, Settings
 
@@ -89,18 +89,7 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @settings_options
 @config_option("the web server")
 @log_options
-@click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    http: str | None,
-    token: str | None,
-    bus: str | None,
-    config: str | None,
-    hints: bool,
-    channel: bool,
-    **given: Any,
-) -> None:
+def command(*, http: Given, token: Given, bus: Given, config: Given, hints: bool, channel: bool, **given: Any) -> None:
     """Serve web pages over MCP: fetch them, watch them, report changes.
 
     Fetching is safe: addresses of this machine and its network are refused unless --allow-private permits them. A SIZE
@@ -117,7 +106,7 @@ def command(
     except BadSetting as error:
         raise Refusal(str(error)) from None
     options = WebOptions(settings, address, bus, token or None, hints, channel)
-    check_token_use(ctx, address, options.token)
+    check_token_use(address, options.token)
     check_channel(address, channel)
     if config is None:
         serve(options)
@@ -154,10 +143,7 @@ def make_server(options: WebOptions) -> "WebServer":
 
 
 def _folder_of(options: WebOptions) -> Path | None:
-    """Returns the folder for pages and the log of changes; None if the port is another one at each start.
-
-    Servers share it if they serve the same people, and may fetch the same: who can use one can read what it has stored.
-    """
+    """Returns the folder for servers that may fetch the same: who can use one can read what it has stored."""
     import platformdirs
 
     if options.http is not None and not options.http.port:

@@ -3,8 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as ET
@@ -28,20 +29,6 @@ _EMPTY: Final = (
     "<author><name>Tidings</name></author></feed>"
 )
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-@dataclass(frozen=True)
-class Followed:
-    """The pages to follow, and how."""
-
-    urls: tuple[str, ...]
-    settings: Settings
-    every: float | None
-    part: str
-    when: str
-    headers: dict[str, str]
-    data: str
-    count: int | None
 
 
 @click.command("watch", epilog=FEW)
@@ -111,8 +98,8 @@ def watch_command(
         if as_json or not (program or webhook or feed):
             click.echo(json.dumps(change, ensure_ascii=False) if as_json else change["diff"])
 
-    followed = Followed(urls, settings, every, part, when, named, data, count)
-    until_stopped(lambda: _follow(followed, tell))
+    wanted: dict[str, Any] = {"part": part, "login": named, "body": data}
+    until_stopped(partial(_follow, urls, settings, tell, every=every, when=when, count=count, **wanted))
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -122,7 +109,17 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-async def _follow(followed: Followed, tell: Callable[[dict[str, Any]], Any]) -> None:
+async def _follow(
+    urls: Sequence[str],
+    settings: Settings,
+    tell: Callable[[dict[str, Any]], Any],
+    *,
+    every: float | None,
+    when: str,
+    count: int | None,
+    **wanted: Any,
+) -> None:
+    """Tells of the changes of pages. `wanted` are fields of `FetchOptions`."""
     import anyio
 
     from tidings.web.extract.model import ExtractionFailed
@@ -141,24 +138,19 @@ async def _follow(followed: Followed, tell: Callable[[dict[str, Any]], Any]) -> 
             if uri.startswith(DIFF):
                 send.send_nowait(uri.removeprefix(DIFF))
 
-    options = FetchOptions(
-        part=followed.part,
-        login=followed.headers,
-        body=followed.data,
-        respect_robots=followed.settings.robots != "ignore",
-    )
+    options = FetchOptions(respect_robots=settings.robots != "ignore", **wanted)
     try:
-        _ = check_part(followed.part) if followed.part else None
-        _ = check_condition(followed.when) if followed.when else None
-        async with running(followed.settings, on_change) as parts:
-            for url in followed.urls:
+        _ = check_part(options.part) if options.part else None
+        _ = check_condition(when) if when else None
+        async with running(settings, on_change) as parts:
+            for url in urls:
                 try:
                     page_id = (await parts.library.fetch(url, options)).entry.page_id
                 except (FetchError, ExtractionFailed) as error:
                     raise Refusal(str(error)) from None
-                await parts.watcher.begin(page_id, "command", every=followed.every, when=followed.when)
+                await parts.watcher.begin(page_id, "command", every=every, when=when)
                 logger.info("Watching %s.", url)
-            left = followed.count or math.inf
+            left = count or math.inf
             while left:
                 page = await parts.store.page_of(await changes.receive())
                 if page is not None and page.versions:

@@ -1,10 +1,8 @@
 """A small MCP client for one-shot requests to a command, without the SDK, whose import takes longer than the request.
 
-It finds out the era as the SDK's client does (`server/discover`, else `initialize`), sends one request at a time, and
-ends the command. It raises `Unusual` for everything else, but not after it has sent a tool call: so the live client can
-start again. The SDK is imported to answer a question. Output that is not a message is skipped and quoted in errors.
-
-This file knows the protocol versions of both eras by itself: a test compares them with the SDK's.
+It finds out the era as the SDK's client does (`server/discover`, else `initialize`), and sends one request at a time.
+It raises `Unusual` for everything else, but not after it has sent a tool call, so that the live client can start again.
+The SDK is imported to answer a question. A test compares the protocol versions here with the SDK's.
 """
 
 import contextlib
@@ -20,7 +18,7 @@ from queue import Empty, Full, Queue
 from threading import TIMEOUT_MAX, Thread
 from typing import IO, TYPE_CHECKING, Any, Final, Self, cast
 
-from tidings._kit.bounded_json import as_dict, as_float, as_text, as_texts
+from tidings._kit.bounded_json import as_dict, as_float, as_int, as_text, as_texts
 from tidings._kit.process import GRACE, end_group, signal_group
 from tidings._version import __version__
 from tidings.cli.exits import invalid_answer
@@ -35,7 +33,6 @@ from tidings.errors import (
     NotSupported,
     RequestCancelled,
     RequestTimedOut,
-    TidingsError,
 )
 
 if TYPE_CHECKING:
@@ -77,8 +74,7 @@ class _Refused(Exception):
     """The server answered a request with an error."""
 
     def __init__(self, error: dict[str, Any]) -> None:
-        code = error.get("code")
-        self.code = code if isinstance(code, int) else 0
+        self.code = as_int(error.get("code")) or 0
         self.message = str(error.get("message", ""))
         self.data: Any = error.get("data")
 
@@ -89,10 +85,7 @@ def _ended_task(task: str) -> dict[str, Any]:
 
 
 class CommandPipe:
-    """A running command and the lines that go both ways, without an event loop: a thread reads each of its outputs.
-
-    The command runs in a process group of its own, which `close` ends.
-    """
+    """A running command, without an event loop: a thread reads each of its outputs. `close` ends its process group."""
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str], cwd: str | None) -> None:
         pipe = subprocess.PIPE
@@ -112,10 +105,14 @@ class CommandPipe:
     def stderr(self) -> str:
         return self._stderr.decode(errors="replace").strip()
 
-    def send(self, line: bytes) -> None:
+    def send(self, message: dict[str, Any], most: int | None = None) -> None:
+        """Sends a message. Raises `Unusual` if it has over `most` bytes: a pipe may not hold it."""
+        line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        if most is not None and len(line) > most:
+            raise Unusual
         pipe = cast("IO[bytes]", self._process.stdin)
         with contextlib.suppress(OSError):
-            pipe.write(line + b"\n")
+            pipe.write(line)
             pipe.flush()
 
     def line(self, deadline: float) -> bytes:
@@ -192,16 +189,13 @@ class WireClient:
         self._request_seconds = options.timeout or 60.0
         shown, secrets = shown_arguments(entry.args)
         self._secrets = forms({*entry.env.values(), *entry.hidden} | secrets)
-        self._name = entry.name or self._clean(" ".join([entry.command or "", *shown]))
+        self._name = entry.name or masked(" ".join([entry.command or "", *shown]), self._secrets)
         self._numbers = itertools.count(1)
         self._version = ""  # The modern version that each request states; empty in the legacy era
         self._garbage = ""
         self._stray_id: Any = None
         self._is_connected = False
         self._on_progress: OnProgress | None = None  # That of the tool call that runs
-
-    def _clean(self, text: str) -> str:
-        return masked(text, self._secrets)
 
     def __enter__(self) -> Self:
         entry = self._entry
@@ -220,8 +214,6 @@ class WireClient:
 
     def __exit__(self, *_: object) -> None:
         self._pipe.close()
-
-    # Handshake
 
     def _discover(self) -> bool:
         """Tries the modern era. False: try the legacy era."""
@@ -264,10 +256,9 @@ class WireClient:
         if not isinstance(version, str) or version not in LEGACY or not isinstance(found.get("capabilities"), dict):
             raise Unusual
         self._take(found, version, "legacy", found.get("serverInfo"))
-        self._send({"method": "notifications/initialized"})
+        self._pipe.send({"method": "notifications/initialized"})
 
     def _take(self, found: dict[str, Any], version: str, era: str, server_info: object) -> None:
-        instructions = found.get("instructions")
         self.server = ServerSummary(
             name=self._name,
             transport="stdio",
@@ -275,12 +266,10 @@ class WireClient:
             era=era,
             server_info=as_dict(server_info) or None,
             capabilities=as_dict(found.get("capabilities")),
-            instructions=instructions if isinstance(instructions, str) else None,
+            instructions=as_text(found.get("instructions")),
             seconds=time.monotonic() - self._began,
         )
         self._is_connected = True
-
-    # Requests
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Returns the result of a request. Questions that come instead of it are answered first."""
@@ -301,7 +290,17 @@ class WireClient:
                 more = {"inputResponses": {key: each["result"] for key, each in answers.items()}}
                 more |= {"requestState": state} if state else {}
         except _Refused as refusal:
-            raise _named(refusal, method) from None
+            if refusal.code == _METHOD_NOT_FOUND and not refusal.data:
+                # Without the SDK, because it is common: many servers with resources have no templates.
+                data: dict[str, Any] = {"rpc_code": refusal.code, "rpc_data": {}}
+                text = f"The server has no {method} ({refusal.message})."
+                raise NotSupported(text, method=method, data=data) from None
+            from mcp.shared.exceptions import MCPError
+
+            from tidings.client.failures import answer_error
+
+            named = MCPError(refusal.code, refusal.message, refusal.data)
+            raise answer_error(named, method=method) from None
 
     def call(self, tool: str, arguments: dict[str, Any], on_progress: OnProgress) -> dict[str, Any]:
         """Returns the result of a tool call, which is sent once. `Unusual`: it was not sent."""
@@ -342,15 +341,13 @@ class WireClient:
             }
             meta |= {_META + key: value for key, value in stamp.items()}
         params = params | ({"_meta": meta} if meta else {})
-        line = self._encoded({"id": number, "method": method, **({"params": params} if params else {})})
-        if len(line) > _LONGEST_SENT and "inputResponses" not in params:
-            raise Unusual  # A pipe may not hold it.
-        self._pipe.send(line)
+        message = {"id": number, "method": method, **({"params": params} if params else {})}
+        self._pipe.send(message, None if "inputResponses" in params else _LONGEST_SENT)
         try:
             message = self._answer_to_request(number, deadline)
         except (TimeoutError, KeyboardInterrupt):
             if self._on_progress is not None:
-                self._send({"method": "notifications/cancelled", "params": {"requestId": number}})
+                self._pipe.send({"method": "notifications/cancelled", "params": {"requestId": number}})
             raise
         if isinstance(message.get("error"), dict):
             raise _Refused(message["error"])
@@ -369,20 +366,15 @@ class WireClient:
                     self._on_progress(done, as_float(params.get("total")), as_text(params.get("message")))
                     deadline = min(began + self._request_seconds, until)
             elif "method" in message:
-                self._answer(message)
+                if "id" in message:  # Notifications are ignored.
+                    answer: dict[str, Any] = {"result": {}} if message["method"] == "ping" else self._answer_to(message)
+                    self._pipe.send({"id": message["id"], **answer})
                 took = time.monotonic() - began
                 deadline, until = deadline + took, until + took
             elif message.get("id") == number:
                 return message
             elif message.get("id") is not None and self._stray_id is None:
                 self._stray_id = message["id"]
-
-    def _send(self, message: dict[str, Any]) -> None:
-        self._pipe.send(self._encoded(message))
-
-    @staticmethod
-    def _encoded(message: dict[str, Any]) -> bytes:
-        return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         while True:
@@ -394,7 +386,12 @@ class WireClient:
                 text = f"{self._name} sent a message of more than {_MAX_MESSAGE:,} bytes, which is the limit."
                 raise MessageTooLarge(text, server=self._name) from None
             except EOFError:
-                raise self._ended() from None
+                code = self._pipe.exit_code()
+                how = "closed its output" if code is None else f"ended with exit code {code}"
+                if code is not None and code < 0:
+                    how = f"was ended by signal {-code}"
+                output = self._last_output() or " It wrote nothing. Does it speak MCP on its standard output?"
+                raise CommandFailed(f"{self._name} {how} before it answered.{output}", server=self._name) from None
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError):
@@ -419,13 +416,6 @@ class WireClient:
                         server=self._name,
                     )
 
-    def _answer(self, message: dict[str, Any]) -> None:
-        """Answers a request of the server. Notifications are ignored."""
-        if "id" not in message:
-            return
-        answer: dict[str, Any] = {"result": {}} if message["method"] == "ping" else self._answer_to(message)
-        self._send({"id": message["id"], **answer})
-
     def _answer_to(self, question: dict[str, Any]) -> dict[str, Any]:
         method, params = question.get("method"), as_dict(question.get("params"))
         if isinstance(params.pop("task", None), dict):  # The server fetches the answer, which is there at once.
@@ -440,21 +430,13 @@ class WireClient:
 
         return answered(self._options, self._name, question)
 
-    def _ended(self) -> TidingsError:
-        code = self._pipe.exit_code()
-        how = "closed its output" if code is None else f"ended with exit code {code}"
-        if code is not None and code < 0:
-            how = f"was ended by signal {-code}"
-        output = self._last_output() or " It wrote nothing. Does it speak MCP on its standard output?"
-        return CommandFailed(f"{self._name} {how} before it answered.{output}", server=self._name)
-
     def _last_output(self) -> str:
         text = ""
         if self._garbage:
-            text = f" Its standard output is not an MCP message: {self._clean(self._garbage)!r}."
+            text = f" Its standard output is not an MCP message: {masked(self._garbage, self._secrets)!r}."
         if self._stray_id is not None:
             text += f" It answered a request with the id {self._stray_id!r}, which was never sent."
-        stderr = self._clean(self._pipe.stderr)[-1_000:]
+        stderr = masked(self._pipe.stderr, self._secrets)[-1_000:]
         return text + (f" Its standard error: {stderr}" if stderr else "")
 
 
@@ -471,16 +453,3 @@ def _speaks_http(port: int, path: str) -> bool:
         return False
     finally:
         connection.close()
-
-
-def _named(refusal: _Refused, method: str) -> TidingsError:
-    """Returns the named error of an error answer. Imports the SDK: a failing command may take longer."""
-    if refusal.code == _METHOD_NOT_FOUND and not refusal.data:
-        # Without the SDK, because it is common: many servers with resources have no templates.
-        data: dict[str, Any] = {"rpc_code": refusal.code, "rpc_data": {}}
-        return NotSupported(f"The server has no {method} ({refusal.message}).", method=method, data=data)
-    from mcp.shared.exceptions import MCPError
-
-    from tidings.client.failures import answer_error
-
-    return answer_error(MCPError(refusal.code, refusal.message, refusal.data), method=method)

@@ -1,38 +1,35 @@
 """`NatsBus`: the bus of many machines, a stream in NATS JetStream that all processes share and that outlives them.
 
-While the bus is open, one task keeps a connection to one of the servers, and another sends waiting changes over it.
-Without a connection, changes wait, and the past is not known. When there is one again, the log is read from where it
-was; if that is not possible, each listener is called once because anything may have changed.
+One task keeps a connection to one of the servers, and another sends waiting changes over it. After an interruption the
+log is read from where it was; if that is not possible, listeners are told that anything may have changed.
 """
 
 import asyncio
+import itertools
 import logging
 import os
 import random
 import ssl
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tidings._kit.backoff import Pauses, doubling
 from tidings.bus import Entry, History
-from tidings.bus.nats.address import Access, NatsAddress, addresses
-from tidings.bus.nats.connection import NatsConnection, end
+from tidings.bus.nats.connection import Access, NatsAddress, NatsConnection, addresses, end
 from tidings.bus.nats.errors import TROUBLES, Interrupted, Trouble, explain
-from tidings.bus.nats.log import Log, join
 from tidings.bus.nats.records import NatsRecords
 from tidings.bus.nats.stream import LARGEST_PAYLOAD, NatsStream, RecordsShape, StreamShape, Subjects
-from tidings.bus.nats.transfer import Past, Sender, StreamLink
+from tidings.bus.nats.transfer import Log, Past, Sender, StreamLink, join
 from tidings.bus.shared import BrokerBus, Engine, Listeners
 from tidings.changes import Cursor
 from tidings.errors import BusMismatch, BusUnavailable
 
 logger = logging.getLogger(__name__)
 
-_OLDEST: Final = (2, 11)
-"""The first version that finds a message by its time, which shows what a crash of the broker lost."""
-
+_OLDEST: Final = (2, 11)  # The first version that finds a message by its time, which shows what a crash lost.
 _DRAIN_SECONDS: Final = 0.5  # Without progress for so long, closing no longer waits for the broker.
 _FULL: Final = "Look at its log. After its disk was full, it stores nothing until it is restarted."
 _DELAYS: Final = (0.0, *doubling(0.1, 2.0))
@@ -51,16 +48,12 @@ class NatsServers:
         return ", ".join(one.url for one in self.named)
 
     async def connect(self, seconds: float) -> NatsConnection:
-        """Returns a connection to a server that answers within `seconds`. The one that was used last is tried last.
-
-        Raises `BusUnavailable` if none of them can be used, `BusMismatch` if a bus cannot use the one that answers.
-        """
+        """Connects to a server, the last one last. Raises `BusUnavailable`, or `BusMismatch` if a bus cannot use it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        named, told = self.named[:], [one for one in self._told.values() if one not in self.named]
-        random.shuffle(named)
-        random.shuffle(told)
-        servers = sorted(named + told, key=lambda one: one == self._last)
+        told = [one for one in self._told.values() if one not in self.named]
+        groups = (random.sample(group, len(group)) for group in (self.named, told))
+        servers = sorted(itertools.chain(*groups), key=lambda one: one == self._last)
         failures: list[Trouble] = []
         for tried, address in enumerate(servers):
             # A server that does not answer must leave time for the others.
@@ -93,12 +86,10 @@ def _misfit(place: str, info: dict[str, Any]) -> str | None:
     if tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2]) < _OLDEST:
         wanted = ".".join(map(str, _OLDEST))
         return f"The broker at {place} is nats-server {version}; this bus needs {wanted} or newer. Update it."
-    if payload < LARGEST_PAYLOAD:
-        return (
-            f"The broker at {place} accepts messages of at most {payload} bytes, and a change may have "
-            f"{LARGEST_PAYLOAD}. Raise max_payload in its configuration."
-        )
-    return None
+    if payload >= LARGEST_PAYLOAD:
+        return None
+    why = f"accepts messages of at most {payload} bytes, and a change may have {LARGEST_PAYLOAD}"
+    return f"The broker at {place} {why}. Raise max_payload in its configuration."
 
 
 @dataclass(eq=False)
@@ -168,14 +159,22 @@ class NatsSession:
                 self._link = None
                 self.servers.learn(link.connection)
                 await link.close()
-            link = await self._connect_again()
+            while True:
+                await asyncio.sleep(self._pauses.next())
+                try:
+                    link = await self._connect()
+                    break
+                except TROUBLES as trouble:
+                    self._away(trouble)
 
     async def _use(self, link: StreamLink) -> None:
         """Sends and receives until the connection ends."""
         stored = self._sender.stored
         self._attention.clear()
         link.connection.ended.add_done_callback(lambda _: self._attention.set())
-        sending = asyncio.get_running_loop().create_task(self._sender.run(link.connection, link.begin_term))
+        # Begins a term of the log, unless somebody has done so since this connection was opened.
+        begin_term = partial(link.stream.replace, link.mark, floor=link.mark.floor)
+        sending = asyncio.get_running_loop().create_task(self._sender.run(link.connection, begin_term))
         try:
             if not len(self.waiting):
                 self.engine.back()
@@ -210,14 +209,6 @@ class NatsSession:
         self.engine.away(trouble)
         self.engine.waiting(len(self.waiting))
 
-    async def _connect_again(self) -> StreamLink:
-        while True:
-            await asyncio.sleep(self._pauses.next())
-            try:
-                return await self._connect()
-            except TROUBLES as trouble:
-                self._away(trouble)
-
     async def _connect(self) -> StreamLink:
         connection: NatsConnection | None = None
         try:
@@ -245,30 +236,24 @@ class NatsSession:
         link = StreamLink(stream, found, mark, log=log, engine=self.engine, beat=self._beat, attend=self._attention.set)
         # Listeners that are called from now on may ask for the past.
         self._link = link
-        await link.open()
+        await link.reader.open(log.place.seq + 1, beat=link.beat, watch=True)
         return link
 
 
 class NatsBus(BrokerBus):
     """A bus in the NATS servers at `url`, for any number of processes on any number of machines.
 
-    The log is a JetStream stream. It survives kill -9 of any process, and of the broker. If the broker's machine loses
-    power, what was not synced to its disk may be lost: with the default settings of NATS up to two minutes. To prevent
-    that, set `sync_interval: always` in the server's configuration, or `replicas=3` in a cluster. A process that had
-    received the lost changes notices, and a new epoch begins.
+    The broker must be nats-server 2.11 or newer, with JetStream. The log is a stream, which survives kill -9 of any
+    process and of the broker. If the broker's machine loses power, what was not synced may be lost: by default up to
+    two minutes. To prevent that, set `sync_interval: always` in the server's configuration, or `replicas=3` in a
+    cluster. A process that had received the lost changes notices, and a new epoch begins.
 
-    A change is published when the broker has stored it and the listeners of this process were called. While the broker
-    is out of reach, changes wait in order, and are published when it is back. Publishing then raises `BusUnavailable`,
-    which says whether the change is kept, and `since` returns None. (All publishers wait for the first `timeout`
-    seconds of an outage, not each for as many.) Publishing the same change again does no harm. Each change of `state`
-    is logged once.
+    While the broker is out of reach, changes wait in order, and are published when it is back. Publishing then raises
+    `BusUnavailable`, which says whether the change is kept, and `since` returns None. (All publishers wait for the
+    first `timeout` seconds of an outage, not each for as many.) Each change of `state` is logged once.
 
-    The stream keeps about twice as many entries as the history, and old ones until others replace them. Its messages
-    cannot be deleted or purged: delete the stream instead, and all processes begin a new one. Each process keeps the
-    entries of the history that it has received in memory, so that it can answer many clients that come back at once.
-
-    The broker must be nats-server 2.11 or newer, with JetStream. A bus may be entered again after it was closed: the
-    log goes on, and listeners have to subscribe again.
+    Messages of the stream cannot be deleted: delete the stream instead, and all processes begin a new one. A bus may be
+    entered again after it was closed: the log goes on, and listeners have to subscribe again.
 
     Args:
         url: One URL, several with commas between, or a list. The other servers of a cluster are found automatically.

@@ -1,11 +1,8 @@
-"""`NatsConnection`: one connection to one NATS server, from handshake to end. The only file that imports nats-py.
+"""`NatsConnection`: one connection to one NATS server, at an address. The only file that imports nats-py.
 
-It guarantees, whatever the client library does:
-- It ends once, with a reason (`ended`), as soon as anything is wrong with it, and never reconnects. So it is always
-  known what may be lost.
-- Every request is answered once: by the server, or by the end of the connection.
-- It is closed within a moment, even if the other side has stopped reading.
-- If TLS was asked for, nothing is sent in the clear.
+It ends once, with a reason (`ended`), as soon as anything is wrong, and never reconnects: so it is known what may be
+lost. Every request is answered once, by the server or by the end. It is closed within a moment, even if the other side
+has stopped reading. If TLS was asked for, nothing is sent in the clear.
 
 | private name of nats-py | used for | without it |
 |---|---|---|
@@ -20,13 +17,18 @@ import asyncio
 import itertools
 import json
 import logging
-from collections.abc import Awaitable, Callable
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import unquote, urlsplit
 
 from tidings._kit.lazy import install_command
 from tidings._kit.tasks import retrieve
-from tidings.bus.nats.address import Access, NatsAddress
+from tidings._kit.text import is_ip
 from tidings.bus.nats.errors import NO_TLS, ApiError, NatsTimeout, explain
 from tidings.errors import BusUnavailable, TransportError
 
@@ -41,22 +43,114 @@ except ModuleNotFoundError as error:
         raise
     raise ModuleNotFoundError(f"NatsBus needs the NATS client: {install_command('nats')}", name="nats") from error
 
-__all__ = ["CLOSE_SECONDS", "Answer", "Msg", "NatsConnection", "NatsWire", "Subscription", "end"]
-
 logger = logging.getLogger(__name__)
 
-Answer = dict[str, Any] | Exception
-"""The object in the answer to a request, or the reason why there is none."""
+Answer = dict[str, Any] | Exception  # The object in the answer to a request, or the reason why there is none.
 
 CLOSE_SECONDS: Final = 0.1  # For the other side to read the last bytes, and for a task to end.
 
 
-class _Tcp(TcpTransport):
-    """A transport that can be dropped, and that calls `broken` when it is.
+_PORT = 4222
 
-    Not all versions of the library report that themselves. Only reading reports it: the library does not expect the
-    same from writing, and would stop in the middle of its clean-up.
-    """
+
+@dataclass(frozen=True, slots=True)
+class NatsAddress:
+    """One server: from a URL, or named by another server of its cluster."""
+
+    host: str
+    port: int = _PORT
+    tls: bool = False  # The URL asks for it.
+    user: str | None = field(default=None, repr=False)
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    tls_name: str | None = None  # The name in its certificate, if `host` is an IP address.
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Returns the address in `url`. The `ValueError` for one that is not valid does not show its password."""
+        try:
+            parts = urlsplit(url if "://" in url else f"nats://{url}")
+            port = parts.port or _PORT
+        except ValueError as error:
+            # The message of the error may contain a part of the password.
+            why = "look at its port and its brackets" if "@" in url else str(error)
+            raise ValueError(f"The URL of a NATS server is not valid: {why}") from None
+        if parts.scheme not in {"nats", "tls"}:
+            raise ValueError(f"The URL of a NATS server must begin with nats:// or tls://, not with {parts.scheme}://")
+        if not parts.hostname:
+            raise ValueError("The URL of a NATS server must name its host, as in nats://localhost:4222")
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError("The URL of a NATS server must end with its port. In a password, write '/' as %2F.")
+        name, password = (part if part is None else unquote(part) for part in (parts.username, parts.password))
+        # A user without a password is a token, as everywhere with NATS.
+        user, token = (None, name) if password is None else (name, None)
+        return cls(parts.hostname, port, parts.scheme == "tls", user, password, token)
+
+    def beside(self, place: str) -> "NatsAddress | None":
+        """Returns the address of another server of the cluster, which has the same credentials; None if not valid."""
+        try:
+            found = NatsAddress.parse(place)
+        except ValueError:
+            return None
+        name = self.tls_name or self.host
+        return replace(self, host=found.host, port=found.port, tls_name=name if is_ip(found.host) else None)
+
+    @property
+    def url(self) -> str:
+        """The URL without secrets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'tls' if self.tls else 'nats'}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The credentials that are given as arguments, which come before those of a URL."""
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    credentials: Path | None = None
+    tls: ssl.SSLContext | None = None
+
+    def options(self, address: NatsAddress) -> dict[str, Any]:
+        """Returns the options of the client library. Raises `BusUnavailable` if the credentials file is unusable."""
+        named = self.user is not None or self.token is not None
+        options: dict[str, Any] = {
+            "servers": address.url,
+            "user": self.user if named else address.user,
+            "password": self.password if named else address.password,
+            "token": self.token if named else address.token,
+            "tls": self.tls,
+            "tls_hostname": address.tls_name,
+        }
+        path = self.credentials
+        if path is None:
+            return options
+        try:
+            text = path.read_text("utf-8")  # Each time, because it may have been renewed.
+        except (OSError, UnicodeDecodeError) as error:
+            why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else "it is not text"
+            text = f"The credentials file {path} cannot be used: {why}. Name a file that this user may read."
+            raise BusUnavailable(text) from error
+        # The client library would search for these lines for ever.
+        if "BEGIN NATS USER JWT" not in text or "BEGIN USER NKEY SEED" not in text:
+            raise BusUnavailable(
+                f"{path} cannot be used: it is not a credentials file. Name one that nsc or the account's admin made."
+            )
+        return options | {"user_credentials": text}
+
+
+def addresses(urls: str | Sequence[str]) -> list[NatsAddress]:
+    """Returns the servers in `urls`: one URL, several with commas between, or a list."""
+    texts = urls.split(",") if isinstance(urls, str) else list(urls)
+    found = [NatsAddress.parse(text.strip()) for text in texts]
+    if not found:
+        raise ValueError("A NATS bus needs the URL of at least one server")
+    return found
+
+
+class _Tcp(TcpTransport):
+    """A transport that can be dropped, and calls `broken` when it is: only on reading, as the library expects it."""
 
     def __init__(self, broken: Callable[[Exception], None]) -> None:
         super().__init__()
@@ -222,10 +316,7 @@ class NatsConnection:
     async def ask(self, subject: str, body: object = None, headers: dict[str, str] | None = None) -> dict[str, Any]:
         """Sends `body`, bytes or something to send as JSON, and returns the answer.
 
-        Raises:
-            ApiError: The JetStream API refused.
-            NatsTimeout: Nothing answers this subject.
-            Exception: The connection has ended, for this reason.
+        Raises `ApiError` if JetStream refused, `NatsTimeout` if nothing answers, or the reason of the connection's end.
         """
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -1,11 +1,9 @@
 """The records of a `NatsBus`: a second stream beside the log, over a connection of its own.
 
-The stream has one message for each key, and its number is the revision. Its data is the number of seconds for which it
-is kept, a newline, and the value. The broker deletes it after that time, in whole seconds; so that it is gone for
-readers at once, they compare the time at which it was stored with the broker's clock.
-
-The connection is opened when it is first needed. So a large record holds up no change, and a user that is not permitted
-to use records has a log all the same.
+There is one message for each key, and its number is the revision. Its data is the seconds for which it is kept, a
+newline, and the value. The broker deletes it after that time, in whole seconds; readers compare its time with the
+broker's clock. The connection is opened when it is first needed, so a large record holds up no change, and a user that
+may not use records has a log all the same.
 """
 
 import asyncio

@@ -1,32 +1,19 @@
 """The JetStream stream behind a `NatsBus`: its subjects and payloads, its configuration, its first and last message.
 
-It is a compacted log, because it keeps one message for each subject.
+It keeps one message for each subject, so it is a compacted log. A hole may be a message that was replaced, which is no
+loss, or one that was dropped to make room, which is one. So the stream has only one limit that drops messages,
+`max_msgs`, higher than the history of any bus: as long as fewer messages than that are after a position, nothing after
+it was dropped. (Replacing one never makes their number smaller, and they are dropped oldest first.) It is only ever
+raised, because another bus may rely on it. A limit of age or bytes would break this, so the reader judges age.
 
-**What the log still covers.** Messages disappear for two reasons. One that is replaced by a newer one of its subject is
-not a loss: everything after a position includes the newer one. One that is dropped to make room is a loss. Nothing in
-the stream distinguishes the two: both leave a hole, and both move `first_seq`. So the stream has only one limit that
-drops messages, `max_msgs`, and it is higher than the history of any bus. Then the number of messages shows it:
+The *mark* is a message with a subject of its own, the only one that is not a change. It carries the epoch and a
+*floor*: what is before that is not covered. It is written by compare-and-set, and anew before it is old enough to be
+dropped: a stream without one was created, emptied or overwritten, and a new epoch begins. Because of copies, the time
+at which the stream was created is part of the epoch, too. Each mark begins a term (`Terms`): a process writes one over
+each connection before its first change there, unless another process has done so since it connected.
 
-- Let n(c) be the number of messages after a position c. Replacing a message never makes n(c) smaller.
-- Messages are dropped oldest first, and only when there are `max_msgs`. Once one after c was dropped, all that are left
-  are after c: n(c) is `max_msgs` from then on, or one less for a moment.
-- So as long as n(c) is less than that, nothing after c was dropped. A history of h entries, h being less, covers c if
-  n(c) <= h. A limit of age or of bytes in the stream would drop messages while n(c) is small, so the reader judges age.
-
-`max_msgs` is only ever raised, because another bus may rely on it. The mark shows what was dropped before that.
-
-**The mark** is a message with a subject of its own, the only one that is not a change. It carries the epoch and a
-*floor*: what is before the floor is not covered, whatever n(c) is. It is written by compare-and-set, so that there is
-one at a time, and every process receives a new one in the order of the log. It is written anew before it is old enough
-to be dropped. So a stream without a mark was created, emptied or overwritten: a new epoch begins. The time at which the
-stream was created is part of the epoch, too, because of copies.
-
-Each mark begins a term (`Terms`), and carries those before it. A process writes one over each connection before the
-first change that it sends there, unless another process has written one since it has connected.
-
-**Subjects and payloads.** The subject is for the broker, which keeps the newest message of each; the payload is for the
-reader, and has everything. In a subject, a URI is one token, percent-encoded where necessary. The line on which a
-client names a subject is limited to 4096 bytes by default, so a long URI is replaced by its hash.
+The subject is for the broker, the payload for the reader. In a subject, a URI is one token, percent-encoded where
+necessary. Clients may name subjects of 4096 bytes by default, so a long URI is replaced by its hash.
 """
 
 import asyncio
@@ -45,18 +32,13 @@ from urllib.parse import quote
 from tidings.bus import History
 from tidings.bus.nats.connection import NatsConnection
 from tidings.bus.nats.errors import ApiError
-from tidings.bus.shared import Terms, new_term, storable_key
+from tidings.bus.shared import Terms, new_term
 from tidings.changes import Change, ResourceUpdated, change_from_key, change_key
 from tidings.errors import BusMismatch
 
-LONGEST_TOKEN: Final = 512
-"""Characters of an encoded URI. The line also has room for the prefix and the subject of the answer."""
-
+LONGEST_TOKEN: Final = 512  # Characters of an encoded URI, with room for the prefix and the subject of the answer.
 LARGEST_PAYLOAD: Final = 65_536  # Bytes. No change has more, because a URI has at most 8192 characters.
-
-SPARE: Final = 16_384
-"""Messages that are kept beyond twice the history: for the mark, and for readers that are slow for a while."""
-
+SPARE: Final = 16_384  # Messages beyond twice the history: for the mark, and for readers that are slow for a while.
 _FORMAT: Final = 1
 _NOT_FOUND: Final = {10014, 10037, 10059}
 _NAME_IN_USE: Final = 10058
@@ -106,11 +88,6 @@ def _token(text: str) -> str:
     """Returns `text` as one token of a subject."""
     # `quote` keeps the dot, and encodes the percent sign, so that no two texts have the same token.
     return quote(text, safe=":/?#[]@!$&'()+,;=").replace(".", "%2E")
-
-
-def payload(change: Change) -> bytes:
-    """Returns the data of a message. Raises `InvalidUri` if the change cannot be encoded."""
-    return storable_key(change).encode()
 
 
 def change_in(data: bytes) -> Change | None:
@@ -164,9 +141,8 @@ class StreamShape:
             differences.append(("max_msg_size", found["max_msg_size"], -1))
         if differences:
             listed = ", ".join(f"{what} is {ours!r} and not {wanted!r}" for what, ours, wanted in differences)
-            raise BusMismatch(
-                f"This bus cannot use the stream {self.subjects.stream} at {place}: {listed}. {self.cure}"
-            )
+            text = f"This bus cannot use the stream {self.subjects.stream} at {place}: {listed}. {self.cure}"
+            raise BusMismatch(text)
 
     def lifted(self, found: dict[str, Any]) -> dict[str, Any]:
         """Returns new values for the limits that are too low. None is ever lowered: others may rely on it."""
@@ -179,10 +155,7 @@ class StreamShape:
 
 
 class RecordsShape(StreamShape):
-    """The configuration of the stream that keeps the records of a bus, each for its own time.
-
-    Its numbers, which are the revisions, begin with the time: they do not repeat in a stream that replaces this one.
-    """
+    """The configuration of the stream of records. Its numbers begin with the time: no other stream repeats them."""
 
     cure = "Delete it (nats stream rm) while nothing uses it, which ends all sessions, or give this bus another prefix."
 
@@ -237,10 +210,7 @@ class NatsStream:
         self.shape = shape
 
     async def prepare(self) -> None:
-        """Creates the stream if it is missing, else raises its limits for the history.
-
-        Raises `BusMismatch` if a bus cannot use it.
-        """
+        """Creates the stream, or raises its limits for the history. Raises `BusMismatch` if a bus cannot use it."""
         for _ in range(_ATTEMPTS):
             try:
                 found = (await self._api("STREAM.INFO"))["config"]
@@ -256,8 +226,11 @@ class NatsStream:
                     continue
             self.shape.check(found, self.connection.address.url)
             changes = self.shape.lifted(found)
-            if changes:
-                await self._raise_floor()
+            # Once limits are raised, what they dropped so far can no longer be seen: the mark gets a new floor.
+            for _ in range(_ATTEMPTS if changes else 0):
+                mark = await self.mark()
+                if mark is None or await self.replace(mark, floor=None):
+                    break
             if found["num_replicas"] < self.shape.replicas:
                 changes["num_replicas"] = self.shape.replicas
             if changes:
@@ -278,13 +251,6 @@ class NatsStream:
             limit=max(config["max_msgs"], 0),
             narrow=bool(self.shape.lifted(config)),
         )
-
-    async def _raise_floor(self) -> None:
-        """Writes a mark with a new floor: once limits are raised, what they dropped so far can no longer be seen."""
-        for _ in range(_ATTEMPTS):
-            mark = await self.mark()
-            if mark is None or await self.replace(mark, floor=None):
-                return
 
     async def mark(self) -> Mark | None:
         """Returns the mark, if there is one. Raises `BusMismatch` if it was written by another version."""
@@ -320,10 +286,7 @@ class NatsStream:
         return mark
 
     async def replace(self, mark: Mark, *, floor: int | None) -> bool:
-        """Writes `mark` anew with this `floor`, and begins a term. Returns False if there is another mark by now.
-
-        The `floor` None means the position right before the mark itself.
-        """
+        """Writes `mark` anew, and begins a term. A floor of None is right before it. False: there is another by now."""
         return await self._set_mark(mark.epoch, floor, mark.terms, mark.seq)
 
     async def begin_epoch(self, before: Mark | None) -> None:
@@ -385,10 +348,7 @@ class NatsStream:
         return await self._ask(f"$JS.API.{what}.{self.name}{suffix}", body)
 
     async def _ask(self, subject: str, body: object, headers: dict[str, str] | None = None) -> dict[str, Any]:
-        """Returns the answer to a request, which is repeated, because a cluster without a leader does not answer.
-
-        All requests here are safe to repeat.
-        """
+        """Returns the answer to a request. It is safe to repeat, as a cluster without a leader does not answer."""
         while not self.connection.ended.done():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):

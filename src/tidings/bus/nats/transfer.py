@@ -1,6 +1,16 @@
-"""Reading the stream in order without a gap, sending until acknowledged, and the changes since a cursor."""
+"""The log of a `NatsBus` as this process knows it; reading it in order without a gap, sending, and the past.
+
+The entries that the process has received stay in memory, compacted, as many as the history has room for: clients that
+come back at once cost the broker nothing. After an interruption, it continues from its position, unless
+- the epoch differs: the stream was created, emptied or marked anew;
+- the stream ends before the position: an older copy was restored, or a crash lost the end of it;
+- that end has grown again since: a message before the position was stored after it.
+In the last two cases no other process may have noticed, so a new epoch is begun for all.
+"""
 
 import asyncio
+import heapq
+import itertools
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,19 +20,117 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from tidings._kit.tasks import SingleFlight
-from tidings.bus import Entry
+from tidings.bus import Entry, History, Listener
 from tidings.bus.nats.connection import Answer, Msg, NatsConnection, Subscription
-from tidings.bus.nats.errors import Interrupted, NatsTimeout
-from tidings.bus.nats.log import Log
-from tidings.bus.nats.stream import Mark, NatsStream, StreamState, Subjects, change_in, payload
-from tidings.bus.shared import Engine, Held, Recorded, Waiting
-from tidings.changes import Cursor
+from tidings.bus.nats.errors import ApiError, Interrupted, NatsTimeout
+from tidings.bus.nats.stream import Mark, NatsStream, StreamState, Subjects, change_in
+from tidings.bus.shared import NOWHERE, Engine, Held, Recorded, Tail, Waiting, storable_key
+from tidings.changes import Change, Cursor
 
 logger = logging.getLogger(__name__)
 
 _SILENCE: Final = 3  # Heartbeats that may be missing before the broker counts as gone.
 _WINDOW: Final = 1024  # Messages that may be unacknowledged at a time. More would not be quicker.
 _NOT_STORED: Final = Interrupted("no stream stores changes: it was deleted, or its cluster elects a leader.")
+_ATTEMPTS: Final = 10
+
+
+class LogPosition(NamedTuple):
+    """The last message that a process has received, and the latest time at which one so far was stored."""
+
+    epoch: str
+    seq: int
+    at: int
+
+
+class Log:
+    """The position in the log, and the listeners that `tell` calls in its order."""
+
+    def __init__(self, history: History, tell: Listener) -> None:
+        self._tell = tell
+        self.head = NOWHERE
+        self.place = LogPosition("", 0, 0)
+        self.known: LogPosition | None = None  # The position to continue from after an interruption.
+        self.mark = Mark("", 0, 0)
+        self.tail = Tail(history, second=10**9)
+        self._arrivals: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+
+    def cursor(self, seq: int) -> Cursor:
+        """Returns the cursor of a message that this process has received."""
+        return Cursor(self.place.epoch, seq, self.mark.terms.at(seq))
+
+    def begin(self, place: LogPosition, mark: Mark) -> bool:
+        """Begins another log, or this one at another position. Returns whether the listeners were called for that."""
+        lost = self.place.epoch != ""
+        self.place = self.known = place
+        self.mark = mark
+        # A log without any change is at 0.
+        self.head = self.cursor(0 if place.seq == mark.seq == 1 else place.seq)
+        self.tail.begin(self.head.version)
+        self._arrivals.clear()
+        if lost:
+            self._tell(self.head, None)
+        return lost
+
+    def learn(self, mark: Mark) -> None:
+        """Takes a mark that is ahead of the position, because those in between may have been overwritten by it."""
+        if mark.seq > self.mark.seq:
+            self.mark = mark
+
+    def hear(self, seq: int, at: int, change: Change | None) -> None:
+        """Takes the next message. It may not be a change."""
+        self.place = self.known = LogPosition(self.place.epoch, seq, max(at, self.place.at))
+        if change is not None:
+            self.head = self.cursor(seq)
+            self.tail.add(Recorded((self.head, change), at))
+            self._tell(self.head, change)
+        self._arrive()
+
+    def hear_mark(self, epoch: str, mark: Mark, at: int) -> bool:
+        """Takes a mark. Returns whether it begins another epoch, for which the listeners were called."""
+        lost = epoch != self.place.epoch
+        self.place = self.known = LogPosition(epoch, mark.seq, max(at, self.place.at))
+        if not lost:
+            self.learn(mark)
+        else:
+            self.mark = mark
+            self.head = self.cursor(mark.seq)
+            self.tail.begin(mark.seq)
+            self._tell(self.head, None)
+        self._arrive()
+        return lost
+
+    def when(self, seq: int, arrived: Callable[[], None]) -> None:
+        """Calls `arrived` as soon as everything up to `seq` was delivered, which may be now."""
+        heapq.heappush(self._arrivals, (seq, next(self._order), arrived))
+        self._arrive()
+
+    def _arrive(self) -> None:
+        while self._arrivals and self._arrivals[0][0] <= self.place.seq:
+            heapq.heappop(self._arrivals)[2]()
+
+
+async def join(stream: NatsStream, known: LogPosition | None) -> tuple[StreamState, Mark, LogPosition]:
+    """Joins the log of `stream`. Returns its state, its mark, and the position: `known` if nothing was missed there."""
+    await stream.prepare()
+    for _ in range(_ATTEMPTS):
+        found = await stream.find()
+        # After that: it has the terms of all messages up to the last one found.
+        mark = await stream.mark()
+        if mark is None or not mark.epoch:
+            await stream.begin_epoch(mark)
+        elif not found.first <= mark.seq <= found.last:
+            continue  # It was emptied or replaced between the two questions.
+        elif known is None or known.epoch != found.epoch(mark):
+            await stream.probe(mark)
+            return found, mark, LogPosition(found.epoch(mark), found.last, found.last_at)
+        elif known.seq > found.last or ((later := await stream.first_after(known.at)) and later <= known.seq):
+            await stream.begin_epoch(mark)
+        else:
+            await stream.probe(mark)
+            return found, mark, known
+    raise ApiError(0, "the stream is changed again and again")
 
 
 class StreamDelivery(NamedTuple):
@@ -38,9 +146,8 @@ class StreamDelivery(NamedTuple):
 class StreamReader:
     """Calls `deliver` with each message of `stream`.
 
-    The broker numbers what it sends without gaps, sends a heartbeat when there is nothing to send, and asks from time
-    to time whether everything has arrived. So a lost message, a reader that the broker has forgotten and a broker that
-    hangs are all noticed. Each ends the connection, and reading continues over another one.
+    The broker numbers what it sends, sends heartbeats, and asks whether everything has arrived. So a lost message, a
+    reader that the broker has forgotten and a broker that hangs are noticed. Each ends the connection.
     """
 
     def __init__(self, stream: NatsStream, deliver: Callable[[StreamDelivery], None]) -> None:
@@ -54,10 +161,7 @@ class StreamReader:
         self._closed = False
 
     async def open(self, start: int, *, beat: float, watch: bool = False) -> int:
-        """Reads from `start` on, with a heartbeat every `beat` seconds. Returns the present number of messages.
-
-        With `watch`, the connection ends at once if the broker drops this reader, where advisories are permitted.
-        """
+        """Reads from `start` on; returns the number of messages. `watch`: ends if the broker drops this reader."""
         if watch:
             advisory = f"$JS.EVENT.ADVISORY.CONSUMER.DELETED.{self._stream.name}.{self._name}"
             self._subscriptions.append(await self._connection.listen(advisory, self._dropped))
@@ -116,10 +220,7 @@ class StreamReader:
 
 @dataclass(eq=False)
 class StreamLink:
-    """A connection in use: it brings the messages of `stream` after the position of `log` to it.
-
-    `attend` is called when there is something to `tend`.
-    """
+    """A connection in use: it brings messages after the position of `log`. `attend` is called if it is to `tend`."""
 
     stream: NatsStream
     found: StreamState
@@ -135,18 +236,10 @@ class StreamLink:
         self.reader = StreamReader(self.stream, self._heard)
         self._warned = False
 
-    async def open(self) -> None:
-        await self.reader.open(self.log.place.seq + 1, beat=self.beat, watch=True)
-
     async def tend(self) -> None:
         """Writes the mark anew if it is old. One process does it for all."""
-        mark = self.log.mark
         if self._mark_is_old():
-            await self.stream.replace(mark, floor=mark.floor)
-
-    async def begin_term(self) -> None:
-        """Begins a term of the log, unless somebody has done so since this connection was opened."""
-        await self.stream.replace(self.mark, floor=self.mark.floor)
+            await self.stream.replace(self.log.mark, floor=self.log.mark.floor)
 
     async def close(self) -> None:
         if not self.connection.ended.done():
@@ -223,14 +316,11 @@ class Sender:
                     # All are noted before the first is sent: its failure must not lose the others.
                     self._sent |= {sent.held: sent for sent in taken}
                     for sent in taken:
-                        await self._send(connection, sent)
+                        self._on_the_way += 1
+                        change, answered = sent.held.change, partial(self._answered, connection, sent)
+                        await connection.post(self._subjects.of(change), storable_key(change).encode(), answered)
         except Exception as error:  # noqa: BLE001 - another connection has to do it
             connection.fail(error)
-
-    async def _send(self, connection: NatsConnection, sent: _Sent) -> None:
-        change = sent.held.change
-        self._on_the_way += 1
-        await connection.post(self._subjects.of(change), payload(change), partial(self._answered, connection, sent))
 
     def _answered(self, connection: NatsConnection, sent: _Sent, answer: Answer) -> None:
         self._on_the_way -= 1
@@ -257,10 +347,7 @@ class Sender:
         return oldest is not None and asyncio.get_running_loop().time() - oldest.at > seconds
 
     def take_back(self, *, everything: bool) -> None:
-        """Takes back what was not stored, because the connection has ended.
-
-        With `everything`, also what was stored and not received yet, because the log was lost.
-        """
+        """Takes back what was not stored; with `everything` also what was not received yet, as the log was lost."""
         self._on_the_way = 0
         held = [sent.held for sent in self._sent.values() if everything or not sent.seq]
         for one in held:
@@ -280,9 +367,8 @@ class Sender:
 class Past:
     """Answers questions about the past of `log`.
 
-    First the broker is asked for the end of the log, so that what another process has just published is not missed.
-    When this process has received everything up to there, it knows the answer, unless the cursor is older than its
-    memory. Then that part of the log is read, once for all who ask.
+    First the broker is asked for the end of the log. When this process has received everything up to there, it knows
+    the answer, unless the cursor is older than its memory: then that part of the log is read, once for all who ask.
     """
 
     def __init__(self, log: Log) -> None:
@@ -327,7 +413,7 @@ class Past:
         if not tail.floor <= version < end:
             return
         if version < self._log.mark.floor:
-            tail.unknown(version)
+            tail.floor = version + 1
             return
         older: list[Recorded] = []
         complete = asyncio.get_running_loop().create_future()
@@ -344,7 +430,7 @@ class Past:
             # The mark may be one of them.
             count = await reader.open(version + 1, beat=link.beat)
             if count > link.stream.shape.history.entries + 1:
-                tail.unknown(version)
+                tail.floor = version + 1  # They exceed the history.
                 return
             if count:
                 await asyncio.wait([complete, link.connection.ended], return_when=asyncio.FIRST_COMPLETED)

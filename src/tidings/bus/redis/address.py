@@ -1,18 +1,15 @@
-"""`RedisAddress`: the URL of a Redis, parsed without the redis package.
+"""`RedisAddress`: the URL of a Redis, parsed without the redis package: `redis://[user:password@]host[:6379][/db]`.
 
-    redis://[user:password@]host[:6379][/db]         or valkey://
-    rediss://…                                       or valkeys://: the same over TLS
-    unix:///path/to/the.sock
-
-Options follow a `?`: `db`, `username`, `password`, `client_name`, and over TLS those of the redis package that begin
-with `ssl_`. Errors never show the URL: it may hold a password.
+`rediss://` is the same over TLS; `valkey://` and `valkeys://` are other names; `unix:///path/to/the.sock` is a socket.
+Options follow a `?`, over TLS also those of the redis package. Errors never show the URL: it may hold a password.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from tidings.bus.shared import unknown
+from tidings._kit.suggest import did_you_mean, there_are
 
 _TLS: Final = {"redis": False, "rediss": True, "valkey": False, "valkeys": True, "unix": False}
 SCHEMES: Final = tuple(_TLS)
@@ -35,6 +32,11 @@ class RedisAddress:
 def options_of(scheme: str) -> frozenset[str]:
     """Returns the options that a URL with this scheme may have."""
     return _OPTIONS | _TLS_OPTIONS if _TLS.get(scheme) else _OPTIONS
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Returns the text about an unknown name: the closest known one, or all of them."""
+    return f"no {kind} {name!r}.{did_you_mean(name, known, key=str) or there_are(sorted(known), most=None)}"
 
 
 def read_url(url: str) -> RedisAddress:
@@ -66,9 +68,8 @@ def _database(path: list[str]) -> dict[str, int]:
     if not path:
         return {}
     if len(path) > 1 or not (path[0].isascii() and path[0].isdecimal()):
-        raise ValueError(
-            "The database of a Redis must be a number, as in redis://host/0. In a password, write '/' as %2F."
-        )
+        text = "The database of a Redis must be a number, as in redis://host/0. In a password, write '/' as %2F."
+        raise ValueError(text)
     return {"db": int(path[0])}
 
 
@@ -78,9 +79,8 @@ def _host_and_port(text: str) -> tuple[str, int]:
         host, port = text, ""
     port = port or "6379"
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65_536):
-        raise ValueError(
-            "The port of a Redis must be a number. In a password, write '@' as %40, ':' as %3A and '/' as %2F."
-        )
+        text = "The port of a Redis must be a number. In a password, write '@' as %40, ':' as %3A and '/' as %2F."
+        raise ValueError(text)
     return unquote(host).strip("[]") or "localhost", int(port)
 
 

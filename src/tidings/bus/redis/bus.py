@@ -1,11 +1,7 @@
 """`RedisBus`: the bus of many machines where a Redis or Valkey already runs.
 
-One task talks to the log, so that everything has one order. Each turn sends the changes that wait, in one call however
-many they are, or looks for those of others. Listeners are called with what a call finds, and only then do publishers
-get their answers. After a failure, its changes wait again, and the next turn comes after a pause.
-
-Another task listens to pub/sub, which says only that it is time to look. A lost message costs nothing but time, because
-the log is looked at regularly in any case.
+One task talks to the log: each turn sends the changes that wait, or looks for those of others. Another listens to
+pub/sub, which says only that it is time to look: a lost message costs time alone.
 """
 
 import asyncio
@@ -18,8 +14,7 @@ from typing import Final
 
 from tidings._kit.backoff import Pauses
 from tidings.bus import Entry, History
-from tidings.bus.redis.connection import PAUSES, RedisConnection, Server
-from tidings.bus.redis.log import RedisLog, RedisRecords, explain
+from tidings.bus.redis.log import PAUSES, RedisConnection, RedisLog, RedisRecords, Server, explain
 from tidings.bus.shared import NOWHERE, BrokerBus, Engine, Listeners, NewEntries, Waiting
 from tidings.changes import Cursor
 from tidings.errors import BusMismatch, BusUnavailable
@@ -27,16 +22,12 @@ from tidings.errors import BusMismatch, BusUnavailable
 logger = logging.getLogger(__name__)
 
 _BATCH: Final = 500  # Distinct changes in one call: Redis does nothing else meanwhile.
-_LEAVE_SECONDS: Final = 0.5
-"""Seconds for which closing waits until accepted changes are stored: a server that hangs must not block a process."""
+_LEAVE_SECONDS: Final = 0.5  # Closing waits so long until accepted changes are stored.
 
 
 @dataclass(eq=False)
 class RedisSession:
-    """The bus while it is open: stores `waiting` changes in `log`, and calls `listeners` with what is new there.
-
-    It looks at the log every `poll` seconds.
-    """
+    """The bus while it is open. It stores `waiting` changes in `log`, and looks there every `poll` seconds."""
 
     server: Server
     log: RedisLog
@@ -253,13 +244,10 @@ class Wakes:
 class RedisBus(BrokerBus):
     """A bus on the Redis (6 or newer) or Valkey at `url`, for any number of processes on any number of machines.
 
-    The log survives the end of every process that uses it. When the server restarts, or another takes its place, it
-    may have lost changes that it had acknowledged, so a new epoch begins, and each listener is called once because
-    anything may have changed.
-
-    While the server is out of reach, changes wait, and are published in order when it is back. Publishing then raises
-    `BusUnavailable`, which says whether the change is kept, and `since` returns None. Each change of `state` is logged
-    once.
+    When the server restarts, or another takes its place, it may have lost changes that it had acknowledged, so a new
+    epoch begins, and each listener is called once because anything may have changed. While it is out of reach, changes
+    wait, and are published in order when it is back. Publishing then raises `BusUnavailable`, which says whether the
+    change is kept, and `since` returns None. Each change of `state` is logged once.
 
     Args:
         url: `redis://[user:password@]host[:port][/db]`, with `rediss://` over TLS; also `valkey://` and `unix:///path`.
@@ -269,9 +257,8 @@ class RedisBus(BrokerBus):
         buffer: The number of distinct changes that wait while the server is out of reach.
         timeout: The seconds that an answer may take.
         poll: The seconds after which the log is looked at without a message from pub/sub.
-        durable: The server loses nothing (`appendonly yes` and `appendfsync always`, which is checked where CONFIG GET
-            is permitted), so that the log goes on after a restart. When a replica takes over, a new epoch begins in any
-            case.
+        durable: The server loses nothing (`appendonly yes` and `appendfsync always`, which is checked if possible), so
+            that the log goes on after a restart. When a replica takes over, a new epoch begins in any case.
     """
 
     def __init__(

@@ -1,46 +1,23 @@
 """The log of a `RedisBus`: the script that is the log, its calls, its errors with cause and cure; and its records.
 
-One task uses a `RedisLog`, one call after the other. Each call takes at most `timeout` seconds, connecting included. A
-call that failed without an answer, or was cancelled, closes its connection, and the next one opens another.
-
-Redis runs the script as one step. Three keys hold the log; they have one hash tag, so that a cluster keeps them
+One task uses a `RedisLog`, one call after the other. A call that failed without an answer, or was cancelled, closes its
+connection. Redis runs the script as one step. The keys of the log have one hash tag, so that a cluster keeps them
 together:
 - `{prefix}:log`, a hash: the epoch, the newest version, the floor (the highest version that was trimmed), the number of
   entries, the run of the server under which it was last used, its terms (`Terms`) and the name of the last one;
 - `{prefix}:changes`, a sorted set: each distinct change by its key, with its newest version;
-- `{prefix}:times`, a hash: the time at which each of them was published, by the server's clock.
+- `{prefix}:times`, a hash: the time at which each of them was published, by the server's clock;
+- `{prefix}:record:` and a key, a hash: the value of a record and its revision; `{prefix}:records`: the newest revision.
 
-Why a cursor can be trusted
----------------------------
-A cursor is (epoch, version). It can be trusted if the log was unbroken from the moment it was returned to the moment it
-is used: nothing that was acknowledged is missing, and no version was given twice. Redis breaks the log in three ways:
-
-1. Keys disappear: FLUSHALL, a lost file, an eviction. Without the hash, or if the number of entries differs from the
-   stored one, a new epoch begins.
-2. The server restarts from its disk, which may lack the last second (`appendfsync everysec`) or more.
-3. A replica that lags becomes the master. Or the master is demoted, copies the other's data, and is master again.
-
-After 2 and 3 the hash exists, with an older version under the same epoch. A process which knows a higher version may
-notice too late: another one may have raised the version again, with other changes under the same numbers. Nothing in
-the data shows this, so the server has to: `run_id` is new at each start, `master_replid` at each start and each
-promotion. Both are stored with the log, and compared within each call, in the same step that reads or writes. If they
-differ, a new epoch begins before anything is answered. So an epoch lies within one time in which one process was master
-and had the keys, and in that time Redis is one thread with one memory: the log is unbroken. (The first replica of a
-master, and an hour without any, change `master_replid`, too. That ends an epoch without need, at the cost of one look.)
-
-With `durable` the user states that the server loses nothing that it acknowledged (`appendfsync always`). Then a new run
-keeps the epoch, unless it began with a promotion (`master_replid2` is set): replicas may lag however often is synced.
-
-A version below one that the caller was told begins a new epoch, too: older keys were restored. If that happens while no
-process runs, or with `durable` while no server does, the terms show it. A process begins one with the first change that
-it stores, and so does a new run of the server.
-
-Records
--------
-They have a connection of their own, so that large ones do not hold up changes. Redis drops a record when its time is
-over. The keys have the hash tag of the log:
-- `{prefix}:record:` and the key of a record, a hash: its value and its revision;
-- `{prefix}:records`, a hash: the newest revision of any record.
+A cursor can be trusted if nothing that was acknowledged since is missing, and no version was given twice. So a new
+epoch begins, before anything is answered, if
+1. keys disappeared: there is no hash, or the number of entries differs from the stored one;
+2. the server restarted, perhaps without its last writes, or another one became the master: nothing in the data shows
+   that, but `run_id` is new at each start, and `master_replid` at each start and promotion. Both are stored with the
+   log, and compared within each call. (An hour without a replica changes the latter, too, at the cost of one look.)
+   With `durable`, the server loses nothing, and a new run keeps the epoch, unless it began with a promotion;
+3. the version is below one that the caller was told: older keys were restored. If that happens while no process runs,
+   the terms show it.
 """
 
 import asyncio
@@ -55,13 +32,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tidings._kit.backoff import doubling
+from tidings._kit.lazy import install_command
 from tidings.bus import Entry, History, StoredRecord
-from tidings.bus.redis.connection import RedisConnection, Server, exceptions
+from tidings.bus.redis.address import read_url
 from tidings.bus.shared import MOST_TERMS, NOWHERE, NewEntries, Terms, new_term
 from tidings.changes import Change, Cursor, change_from_key, change_key
 from tidings.errors import BusMismatch, BusUnavailable
 
+try:
+    from redis import exceptions
+    from redis.asyncio import Connection, SSLConnection, UnixDomainSocketConnection
+except ImportError as error:
+    raise ImportError(f"A RedisBus needs the package redis: {install_command('redis')}") from error
+
 SCHEMA: Final = "1"
+PAUSES: Final = doubling(0.02, 1.0)  # Seconds between attempts. Half of each is random.
 
 
 _START_AFRESH: Final = (
@@ -114,7 +100,7 @@ _KINDS: Final[list[tuple[tuple[type[Exception], ...], str]]] = [
 ]
 
 
-def explain(error: Exception, server: Server) -> BusUnavailable | BusMismatch:
+def explain(error: Exception, server: "Server") -> BusUnavailable | BusMismatch:
     """Returns the named error for `error`, which a call of the server raised."""
     if isinstance(error, BusUnavailable | BusMismatch):
         return error
@@ -134,6 +120,81 @@ T = TypeVar("T")
 PAGE: Final = 1000  # Entries that are read at once: Redis does nothing else meanwhile.
 _NODES: Final = 5  # Nodes of a cluster that are asked one after the other.
 _LOADING_PAUSE: Final = 0.05
+
+
+class RedisConnection:
+    """One connection to a server. Close it after every failure that is not an answer of the server."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def ask(self, *words: str | bytes | float) -> Any:
+        await self._connection.send_command(*words)
+        return await self._connection.read_response(disconnect_on_error=False)
+
+    async def send(self, *words: str) -> None:
+        """Sends a command whose answer `receive` returns."""
+        await self._connection.send_command(*words)
+
+    async def receive(self, seconds: float) -> Any:
+        """Returns the next message of the server; None if none comes for `seconds`."""
+        return await self._connection.read_response(timeout=seconds, disconnect_on_error=False)
+
+    @property
+    def ended(self) -> bool:
+        """The server has closed it, as far as is known."""
+        # Private in the redis package. Without it, the next command fails, and nothing else changes.
+        reader = getattr(self._connection, "_reader", None)
+        return reader is not None and (reader.at_eof() or reader.exception() is not None)
+
+    async def close(self) -> None:
+        """Closes it at once, also in the middle of an answer. A second call has no effect."""
+        # Private in the redis package. Without it, closing is slower over TLS, and nothing else changes.
+        writer = getattr(self._connection, "_writer", None)
+        await self._connection.disconnect(nowait=True)
+        if writer is not None:
+            # TLS would wait half a minute for the goodbye of a server that hangs.
+            writer.transport.abort()
+
+
+class Server:
+    """The server at `url`, which gets `timeout` seconds to answer. Raises `ValueError` if a URL is not a Redis's."""
+
+    def __init__(self, url: str, *, timeout: float) -> None:
+        self._address = read_url(url)
+        self.place = self._address.place  # The URL for people, without secrets.
+        self.timeout = timeout
+        self._moved: dict[str, Any] = {}
+        if "path" in self._address.options:
+            self._kind: type[Any] = UnixDomainSocketConnection
+        else:
+            self._kind = SSLConnection if self._address.tls else Connection
+        try:
+            self._kind(**self._options())
+        except (TypeError, ValueError, exceptions.RedisError) as error:
+            raise ValueError(f"An option in the URL of the Redis at {self.place} is not valid: {error}") from None
+
+    def _options(self) -> dict[str, Any]:
+        # No time limits for reading and writing: each call has one as a whole. Version 2 of the protocol is enough.
+        own = {"socket_timeout": None, "socket_connect_timeout": self.timeout, "protocol": 2}
+        return self._address.options | self._moved | own
+
+    async def connect(self) -> RedisConnection:
+        """Returns a new connection, signed in."""
+        connection = self._kind(**self._options())
+        opened = RedisConnection(connection)
+        try:
+            await connection.connect()
+        except BaseException:
+            # The next attempt begins at the URL again, not at the node that a cluster named.
+            self._moved = {}
+            await opened.close()
+            raise
+        return opened
+
+    def moved(self, error: Any) -> None:
+        """Lets the next connection go to the node that a `MovedError` of a cluster names."""
+        self._moved = {"port": error.port} | ({"host": error.host} if error.host else {})
 
 
 class Script:
@@ -254,8 +315,19 @@ class RedisLog:
             cursor = news.entries[-1][0]
 
     async def _open(self, connection: RedisConnection) -> NewEntries:
-        if self._durable:
-            await self._check_durable(connection)
+        place = self._server.place
+        try:
+            names = ("appendonly", "appendfsync") if self._durable else ()
+            answers = [await connection.ask("CONFIG", "GET", name) for name in names]
+        except exceptions.ResponseError:
+            logger.warning("Cannot check whether the Redis at %s is durable: it does not permit CONFIG GET", place)
+            answers = []
+        found = ", ".join(b" ".join(answer).decode(errors="replace") for answer in answers)
+        if answers and found != "appendonly yes, appendfsync always":
+            raise BusMismatch(
+                f"The Redis at {place} does not sync each write ({found}), so it is not durable. Set appendonly yes "
+                "and appendfsync always, or leave out durable: then a restart of it begins a new epoch."
+            )
         info: bytes = await connection.ask("INFO", "memory")
         memory = dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
         policy = memory.get("maxmemory_policy", "")
@@ -263,32 +335,13 @@ class RedisLog:
             logger.warning(
                 "The Redis at %s may evict the keys of the bus (maxmemory-policy %s). Each time, all clients have to "
                 "read everything again. Set the policy to noeviction, or use another Redis.",
-                self._server.place,
+                place,
                 policy,
             )
         return await self._run(connection, NOWHERE, probe=True)
 
-    async def _check_durable(self, connection: RedisConnection) -> None:
-        place = self._server.place
-        try:
-            answers = [await connection.ask("CONFIG", "GET", name) for name in ("appendonly", "appendfsync")]
-        except exceptions.ResponseError:
-            logger.warning("Cannot check whether the Redis at %s is durable: it does not permit CONFIG GET", place)
-            return
-        found = ", ".join(b" ".join(answer).decode(errors="replace") for answer in answers)
-        if found != "appendonly yes, appendfsync always":
-            raise BusMismatch(
-                f"The Redis at {place} does not sync each write ({found}), so it is not durable. Set appendonly yes "
-                "and appendfsync always, or leave out durable: then a restart of it begins a new epoch."
-            )
-
     async def _run(
-        self,
-        connection: RedisConnection,
-        told: Cursor,
-        *changes: str,
-        told_by_us: bool = True,
-        probe: bool = False,
+        self, connection: RedisConnection, told: Cursor, *changes: str, told_by_us: bool = True, probe: bool = False
     ) -> NewEntries:
         words: list[str | bytes | int] = [
             # A cursor from outside may contain what cannot be encoded.
@@ -298,12 +351,7 @@ class RedisLog:
             *(new_term(), self._terms[0], int(self._has_term)),
             *changes,
         ]
-        return self._read(await SCRIPT.run(connection, self._keys, *words), told)
-
-    def _cursor(self, epoch: str, version: int) -> Cursor:
-        return Cursor(epoch, version, self._terms[1].at(version))
-
-    def _read(self, answer: bytes, told: Cursor) -> NewEntries:
+        answer = await SCRIPT.run(connection, self._keys, *words)
         epoch, version, found, term, terms = json.loads(answer)
         if terms is not False:
             self._terms = (term, Terms.parse(terms))
@@ -323,6 +371,9 @@ class RedisLog:
                 ) from error
         more = bool(entries) and len(entries) == PAGE and entries[-1][0] < head
         return NewEntries(head, entries, more)
+
+    def _cursor(self, epoch: str, version: int) -> Cursor:
+        return Cursor(epoch, version, self._terms[1].at(version))
 
 
 _SCRIPT: Final = Script(Path(__file__).with_name("records.lua").read_text(encoding="utf-8"))

@@ -1,8 +1,7 @@
 """`SqliteBus`: the bus of one machine, in a file that all its processes share and that outlives them.
 
-One thread is the only one that touches the file, so that the event loop never waits for a disk. Each turn of it takes
-all requests that wait. It stores their changes in one transaction, and passes the outcome to the event loop in one
-call: first what is new in the log, whoever published it, then the answers. This keeps the order of versions.
+One thread alone touches the file. Each turn of it takes all jobs that wait, stores their changes in one transaction,
+and passes what is new in the log, and then the answers, to the event loop: this keeps the order of versions.
 """
 
 import asyncio
@@ -16,44 +15,26 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tidings.bus import BusState, Entry, History, Listener, StoredRecord
 from tidings.bus.shared import CheckedRecords, Engine, Listeners, NewEntries, SharedBus, storable_key
-from tidings.bus.sqlite.log import RecordWork, SqliteLog, delete_record, read_record, write_record
+from tidings.bus.sqlite.log import SqliteLog, delete_record, read_record, write_record
 from tidings.changes import Change, Cursor
 
 logger = logging.getLogger(__name__)
 
 
-class PublishJob(NamedTuple):
-    """Asks to store a change, by its key."""
+class Job(NamedTuple):
+    """Asks to store a change, by its key; to read or write a record; or the log something."""
 
-    key: str
-    answer: asyncio.Future[Cursor]
-
-
-class ReadJob(NamedTuple):
-    """Asks the log something."""
-
-    work: Callable[[SqliteLog], Any]
+    kind: Literal["change", "record", "question"]
+    work: Any  # The key, a `RecordWork`, or a function of the log.
     answer: asyncio.Future[Any]
+    size: int | None = None  # The bytes of the record; None: it is only read.
 
 
-class RecordJob(NamedTuple):
-    """Asks to read or write a record: `size` bytes, or None if it is only read."""
-
-    work: RecordWork
-    size: int | None
-    answer: asyncio.Future[StoredRecord | None]
-
-
-Job = PublishJob | ReadJob | RecordJob
-Request = Job | None
-"""None asks to look for new changes: there is a listener from now on."""
-
-Reply = tuple[asyncio.Future[Any], object]
-"""The answer to a request, and its result or error."""
+Reply = tuple[asyncio.Future[Any], object]  # The answer to a job, and its result or error
 
 
 class _LoopGone(Exception):
@@ -61,10 +42,7 @@ class _LoopGone(Exception):
 
 
 class SqliteThread:
-    """Runs the requests on `log`. While there are listeners, looks every `poll` seconds for changes of other processes.
-
-    Listeners are called, and requests are answered, on the event loop that made this.
-    """
+    """Does the jobs on `log`, and looks every `poll` seconds for changes of others while there are listeners here."""
 
     def __init__(self, log: SqliteLog, *, poll: float, listeners: Listeners, engine: Engine) -> None:
         self._log = log
@@ -72,34 +50,43 @@ class SqliteThread:
         self._poll = poll
         self._listeners = listeners
         self._loop = asyncio.get_running_loop()
-        self._requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+        # None asks to look for new changes: there is a listener from now on.
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         # A daemon: a program that never closes its bus must still be able to end. Nothing is lost then.
-        self._thread = threading.Thread(target=self._run, name="tidings-sqlite-bus", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="tidings-sqlite-bus", daemon=True)
         self._opened: asyncio.Future[Cursor] = self._loop.create_future()
         self._is_over = False
 
     def start(self) -> asyncio.Future[Cursor]:
         """Opens the log in the thread. The result is its head, or the error with which the thread ended."""
-        self._thread.start()
+        self.thread.start()
         return self._opened
 
     def look(self) -> None:
         """Looks for new changes, because there is a listener from now on."""
-        self._requests.put(None)
+        self._jobs.put(None)
 
-    def ask(self, job: Callable[..., Job], *about: Any) -> asyncio.Future[Any]:
-        """Queues a job, and returns its answer. Jobs are done in their order."""
+    def ask(
+        self, kind: Literal["change", "record", "question"], work: Any, size: int | None = None
+    ) -> asyncio.Future[Any]:
+        """Queues a job, and returns its answer. Jobs of a kind are done in their order."""
         answer: asyncio.Future[Any] = self._loop.create_future()
-        self._requests.put(job(*about, answer))
+        self._jobs.put(Job(kind, work, answer, size))
         return answer
 
-    def end(self) -> asyncio.Future[None]:
-        """Finishes earlier requests, closes the file and ends the thread."""
-        return self.ask(ReadJob, self._end)
+    async def get(self, key: str) -> StoredRecord | None:
+        return await self.ask("record", partial(read_record, key=key))
 
-    def join(self) -> None:
-        """Waits for the end of the thread, which follows at once on the result of `end`."""
-        self._thread.join()
+    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
+        work = partial(write_record, key=key, value=value, seconds=seconds, expected=revision)
+        return await self.ask("record", work, len(value))
+
+    async def delete(self, key: str) -> None:
+        await self.ask("record", partial(delete_record, key=key), 0)
+
+    def end(self) -> asyncio.Future[None]:
+        """Finishes earlier jobs, closes the file and ends the thread."""
+        return self.ask("question", self._end)
 
     def _end(self, log: SqliteLog) -> None:
         self._is_over = True
@@ -121,43 +108,39 @@ class SqliteThread:
             return
         self._post(None, [(self._opened, told)])
         while not self._is_over:
-            requests = self._take()
-            news, replies = self._store([each for each in requests if isinstance(each, PublishJob)], told)
+            jobs = self._take()
+            changes, records, questions = (
+                [job for job in jobs if job.kind == kind] for kind in ("change", "record", "question")
+            )
+            news, replies = self._store(changes, told) if changes else (self._look(told), [])
             told = news.head if news else told
-            replies += self._do_records([each for each in requests if isinstance(each, RecordJob)])
-            for job in requests:
-                if isinstance(job, ReadJob):
-                    replies += self._replies([job], lambda work=job.work: [work(self._log)])
+            if records:  # All in one transaction: if the file is locked, they wait for it together.
+                sizes = [job.size for job in records if job.size is not None]
+                done = partial(self._log.records, [job.work for job in records], sum(sizes) if sizes else None)
+                replies += self._replies(records, done)
+            for job in questions:
+                replies += self._replies([job], lambda work=job.work: [work(self._log)])
             self._post(news, replies)
 
-    def _take(self) -> list[Request]:
-        """Returns all requests that wait; none if it is time to look."""
-        requests: list[Request] = []
+    def _take(self) -> list[Job]:
+        """Returns all jobs that wait; none if it is time to look."""
+        jobs: list[Job | None] = []
         with suppress(queue.Empty):
-            requests.append(self._requests.get(timeout=self._poll if self._listeners else None))
+            jobs.append(self._jobs.get(timeout=self._poll if self._listeners else None))
             while True:
-                requests.append(self._requests.get_nowait())
-        return requests
+                jobs.append(self._jobs.get_nowait())
+        return [job for job in jobs if job is not None]
 
-    def _store(self, jobs: Sequence[PublishJob], told: Cursor) -> tuple[NewEntries | None, list[Reply]]:
-        if not jobs:
-            return self._look(told), []
+    def _store(self, jobs: Sequence[Job], told: Cursor) -> tuple[NewEntries | None, list[Reply]]:
         news: NewEntries | None = None
 
         def store() -> Sequence[Cursor]:
             nonlocal news
-            cursors, news = self._log.append([job.key for job in jobs], told)
+            cursors, news = self._log.append([job.work for job in jobs], told)
             return cursors
 
         replies = self._replies(jobs, store)
         return news, replies
-
-    def _do_records(self, jobs: Sequence[RecordJob]) -> list[Reply]:
-        """Does all in one transaction: if the file is locked, they wait for it together."""
-        sizes = [job.size for job in jobs if job.size is not None]
-        return self._replies(
-            jobs, lambda: self._log.records([job.work for job in jobs], sum(sizes) if sizes else None) if jobs else []
-        )
 
     def _replies(self, jobs: Sequence[Job], work: Callable[[], Sequence[object]]) -> list[Reply]:
         """Returns the results of `work`, one for each job, or its error for all of them."""
@@ -202,43 +185,21 @@ class SqliteThread:
                 answer.set_result(outcome)
 
 
-class SqliteRecords:
-    """The records in the file that `thread` uses."""
-
-    def __init__(self, thread: SqliteThread) -> None:
-        self._thread = thread
-
-    async def get(self, key: str) -> StoredRecord | None:
-        return await self._thread.ask(RecordJob, partial(read_record, key=key), None)
-
-    async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
-        work = partial(write_record, key=key, value=value, seconds=seconds, expected=revision)
-        return await self._thread.ask(RecordJob, work, len(value))
-
-    async def delete(self, key: str) -> None:
-        await self._thread.ask(RecordJob, partial(delete_record, key=key), 0)
-
-
 class SqliteBus(SharedBus[SqliteThread]):
     """A bus in the file at `path`, for any number of processes on one machine.
 
     It survives the end of every process, kill -9 included. When the machine loses power, the last commits may be lost,
-    so each boot of the machine begins a new epoch, and older cursors mean "read again". With `durable=True` each
-    commit is synced to the disk: slower, but the log survives a loss of power too. (On systems that do not identify
-    their boots, which is all but Linux, each commit is synced in any case.)
+    so each boot begins a new epoch. With `durable=True` each commit is synced to the disk, as it is anyway on systems
+    that do not identify their boots: slower, but the log survives that too.
 
-    Changes of this process are delivered as soon as they are committed. While there are listeners, the file is checked
-    for changes of other processes every `poll` seconds, which takes about ten microseconds. Changes that are published
-    at the same time share a transaction.
+    While there are listeners, the file is checked for changes of other processes every `poll` seconds, which takes
+    about ten microseconds. If the file is deleted (with its -wal and -shm files) or replaced, it is opened or created
+    again, and each listener is called once because anything may have changed. An older copy does not know what it
+    lacks: delete it.
 
-    If the file is deleted or replaced, it is opened or created again, and each listener is called once because anything
-    may have changed. Delete its -wal and -shm files with it. An older copy that is put back is noticed, but it does not
-    know which changes it lacks. Delete the file instead, so that everybody reads again.
-
-    `clock` returns the time in seconds since 1970, for the age of the history; it may step. `timeout` is the number of
-    seconds for which another process may keep the file locked. A bus may be entered again after it was closed: the log
-    goes on, but listeners must subscribe again. With `private`, only this user may read the file, and one that is
-    damaged is set aside, so that an empty one takes its place.
+    `clock` returns the time in seconds since 1970, and may step. `timeout` is the number of seconds for which another
+    process may keep the file locked. A bus may be entered again after it was closed: the log goes on, but listeners
+    must subscribe again. With `private`, only this user may read the file, and a damaged one is set aside.
     """
 
     def __init__(
@@ -269,7 +230,7 @@ class SqliteBus(SharedBus[SqliteThread]):
             listeners=self._listeners,
             engine=self._engine,
         )
-        self.records = CheckedRecords(lambda: SqliteRecords(self._entered()))
+        self.records = CheckedRecords(self._entered)
 
     @property
     def state(self) -> BusState:
@@ -279,14 +240,10 @@ class SqliteBus(SharedBus[SqliteThread]):
     async def publish(self, change: Change) -> Cursor:
         """Appends `change`, in place of an earlier equal one, and returns its cursor once it is committed.
 
-        If this is cancelled, the change may be in the log or not.
-
-        Raises:
-            BusUnavailable: The change could not be stored; it is not in the log.
-            BusMismatch: The file is no longer a log of this version.
-            InvalidUri: The URI in the change cannot be stored.
+        If this is cancelled, it may be in the log or not. Raises `BusUnavailable` or `BusMismatch`, and it is not in
+        the log; or `InvalidUri` if no log can store it.
         """
-        answer = self._entered().ask(PublishJob, storable_key(change))
+        answer = self._entered().ask("change", storable_key(change))
         began = time.perf_counter()
         self._engine.waits(1)
         try:
@@ -303,11 +260,11 @@ class SqliteBus(SharedBus[SqliteThread]):
         return end
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
-        return await self._entered().ask(ReadJob, partial(SqliteLog.since, cursor=cursor))
+        return await self._entered().ask("question", partial(SqliteLog.since, cursor=cursor))
 
     async def oldest(self) -> tuple[Cursor, float | None]:
         """Returns the cursor after which all changes are known, and the time of the first of them, if there is one."""
-        return await self._entered().ask(ReadJob, SqliteLog.oldest)
+        return await self._entered().ask("question", SqliteLog.oldest)
 
     async def _open(self) -> None:
         self._session = session = self._new_session()
@@ -324,6 +281,6 @@ class SqliteBus(SharedBus[SqliteThread]):
         if session is None:
             return
         await session.end()
-        session.join()
+        session.thread.join()  # It ends at once.
         self._listeners.clear()
         self._engine.left(lost=0)

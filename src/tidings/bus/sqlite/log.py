@@ -1,17 +1,13 @@
 """The file behind a `SqliteBus`: a compacted log in SQLite, used by one thread of each process; and its records.
 
-`log` has one row: the state. `changes` has a row for each distinct change, the newest one. The version of a change is
-its row id, so that "all after this version" is one walk along the table.
+The version of a change is its row id in `changes`, so that "all after this version" is one walk along the table.
+Everything about a change is one write transaction. A version only rises, and is never given twice in an epoch. The
+epoch is made with the file, and again when commits may have been lost unnoticed: without `durable`, a loss of power
+takes the last ones, so a file that was written to under another boot starts a new epoch. Each connection begins a term
+with its first change, so that an older copy of the file is noticed: `Terms`.
 
-- Everything about a change (its row, the version, what is trimmed) is one write transaction.
-- A version only rises. It is never given twice in an epoch, whatever is trimmed.
-- The epoch is made with the file, and again when commits may have been lost unnoticed. Without `durable`, a loss of
-  power takes the last commits, so a file that was written to under another boot of the machine starts a new epoch.
-- Each connection begins a term of the log with its first change, so that an older copy of the file is noticed: `Terms`.
-
-Records are a table in the same file, which versions without records ignore. The revision is the row id, which SQLite
-never gives twice (AUTOINCREMENT). It is at least the time in microseconds, so that it does not repeat in another file
-that takes the place of this one either.
+The revision of a record is its row id, which SQLite never gives twice (AUTOINCREMENT). It is at least the time in
+microseconds, so that it does not repeat in another file that takes the place of this one either.
 """
 
 import secrets
@@ -35,8 +31,7 @@ RECORD_TABLES: Final = (
     "CREATE INDEX IF NOT EXISTS records_by_expiry ON records (expires)",
 )
 
-RecordWork = Callable[[sqlite3.Connection, float], StoredRecord | None]
-"""Reads or writes a record, with the present time."""
+RecordWork = Callable[[sqlite3.Connection, float], StoredRecord | None]  # With the present time
 
 _REMOVED: Final = 20  # Expired records that one write removes: more than it adds, so that they come to an end.
 
@@ -290,8 +285,7 @@ class SqliteLog:
     def _trim(self, connection: sqlite3.Connection, state: LogState, now: float) -> None:
         """Drops the oldest entries that exceed the history, and stores the new state.
 
-        Reads only the rows that go, and one that stays. Age is taken from the oldest entry on: entries with a wrong
-        time, because the clock was wrong, can keep others for longer, but never beyond the number.
+        Age is taken from the oldest on: one with a wrong time can keep others longer, but never beyond the number.
         """
         cut = state.floor
         if (excess := state.entries - self._history.entries) > 0:
