@@ -200,8 +200,7 @@ _NUMBERS: dict[str, Callable[[datetime], int]] = {
 
 
 def _ordinal(value: int) -> str:
-    ending = "th" if value % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
-    return f"{value}{ending}"
+    return f"{value}{'th' if value % 100 in {11, 12, 13} else {1: 'st', 2: 'nd', 3: 'rd'}.get(value % 10, 'th')}"
 
 
 _ORDINALS = ("Q", "M", "DDD", "D", "d", "w", "W")

@@ -220,16 +220,15 @@ class Index:
         self._database = _database(None) if memory else self._open_in(folder_for(vault, cache))
         if self._lock is None:
             self._database.open()
+        self.explained = self._database.explained
+        """Returns the `IndexBlocked` or `IndexDamaged` to raise in place of an error."""
         self.place = self._database.path
+        self.is_first = self.place is not None and self.place.name == _NAME.format(0)
+        """No other server was using the vault when this was opened."""
         self.queries = Queries(self._database.connection, self._mounts)
         self.is_built = bool(self._ask("SELECT 1 FROM meta WHERE key = ?", ("built",)))
         """It was equal to the disk once, now or at an earlier start."""
         self._words: set[str] = set()  # Those that are stored already, while the index is built.
-
-    @property
-    def is_first(self) -> bool:
-        """No other server was using the vault when this was opened."""
-        return self.place is not None and self.place.name == _NAME.format(0)
 
     def _open_in(self, folder: Path) -> Database:
         """Opens the first index in `folder` that no other server uses. Returns one for the memory if there is none."""
@@ -280,10 +279,6 @@ class Index:
         self.is_built = False
         self._words.clear()
         self.queries = Queries(self._database.connection, self._mounts)
-
-    def explained(self, error: sqlite3.Error) -> Exception:
-        """Returns the `IndexBlocked` or `IndexDamaged` to raise in place of `error`."""
-        return self._database.explained(error)
 
     def tidy(self) -> bool:
         """Merges a part of the full text early, which would happen in any case later. Returns whether there is more."""
