@@ -7,7 +7,6 @@ size. A heading never ends a chunk if anything follows it. What is too heavy is 
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from math import ceil
 from typing import Literal, NamedTuple
@@ -115,9 +114,8 @@ def chunk(
         return []
     blocks = blocks_of(content)
     sections = Sections(content, blocks)
-    ends = (_balanced if strategy == "balanced" else _headings_first)(content, budget, blocks)
     chunks: list[Chunk] = []
-    for number, (start, end) in enumerate(pairwise([0, *ends])):
+    for number, (start, end) in enumerate(pairwise([0, *_ends(content, budget, strategy, blocks)])):
         text = content[start:end]
         first = sections.at(start + len(text) - len(text.lstrip()))
         last = sections.at(start + len(text.rstrip()) - 1)
@@ -129,81 +127,60 @@ def chunk(
     return chunks
 
 
-@dataclass(frozen=True)
-class _Packing:
-    """Packs pieces into chunks."""
-
-    content: str
-    pieces: Sequence[ChunkPiece]
-    budget: int
-    ends: list[int] = field(default_factory=list[int])
-
-    def close(self, first: int, at: int) -> int:
-        """Ends a chunk before piece `at`, or earlier: without headings at its end, and within the budget."""
+def _ends(content: str, budget: int, strategy: Strategy, blocks: list[BlockSpan]) -> Iterator[int]:
+    """Yields where each chunk ends."""
+    heaviest: float = budget
+    if strategy == "balanced":
+        total = weigh(content)
+        if total <= budget:
+            yield len(content)
+            return
+        # Small pieces leave a choice of places to cut.
+        heaviest = min(budget, max(SMALLEST, total / ceil(total / budget) / 4))
+    pieces = pieces_of(content, heaviest, blocks)
+    before = [0.0, *accumulate(piece.weight for piece in pieces)]
+    first = 0
+    while first < len(pieces):
+        at = (_evenly if strategy == "balanced" else _in_sections)(pieces, before, first, budget)
         last = at
-        while last > first and self.pieces[last - 1].level and at < len(self.pieces):
+        while last > first and pieces[last - 1].level and at < len(pieces):
             last -= 1
         last = at if last == first else last  # There are only headings.
         # Joined, pieces can weigh a little more than separately.
-        start = self.pieces[first].start
-        while last > first + 1 and estimate(self.content[start : self.pieces[last - 1].end]) > self.budget:
+        while last > first + 1 and estimate(content[pieces[first].start : pieces[last - 1].end]) > budget:
             last -= 1
-        self.ends.append(self.pieces[last - 1].end)
-        return last
-
-    def finish(self, first: int) -> list[int]:
-        """Ends the last chunk. Returns where each ends."""
-        while first < len(self.pieces):
-            first = self.close(first, len(self.pieces))
-        return self.ends
+        yield pieces[last - 1].end
+        first = last
 
 
-def _headings_first(content: str, budget: int, blocks: list[BlockSpan]) -> list[int]:
-    pieces = pieces_of(content, budget, blocks)
-    packing = _Packing(content, pieces, budget)
-    before = [0.0, *accumulate(piece.weight for piece in pieces)]
-    # For each piece the number of the one behind it; for a heading, behind its whole section.
-    behind = list(range(1, len(pieces) + 1))
-    open_: list[int] = []
-    for number, piece in enumerate(pieces):
-        while piece.level and open_ and pieces[open_[-1]].level >= piece.level:
-            behind[open_.pop()] = number
-        if piece.level:
-            open_.append(number)
-    for number in open_:
-        behind[number] = len(pieces)
-    first = at = 0
+def _in_sections(pieces: Sequence[ChunkPiece], before: Sequence[float], first: int, budget: int) -> int:
+    """Returns the number of the piece before which to end the chunk that begins with `first`."""
+    at = first
     while at < len(pieces):
-        load, piece = before[at] - before[first], pieces[at]
-        whole = before[behind[at]] - before[at]
+        piece, behind = pieces[at], at + 1
+        # A heading stands for its section, as far as that may fit.
+        while piece.level and behind < len(pieces) and before[behind] - before[at] <= budget:
+            if 0 < pieces[behind].level <= piece.level:
+                break
+            behind += 1
+        load, whole = before[at] - before[first], before[behind] - before[at]
         worth = load >= _WORTH_A_CHUNK * budget or load + piece.weight > budget
         if load + whole <= budget:
-            at = behind[at]
+            at = behind
         elif at == first or (whole > budget and not worth):
             at += 1  # The section is too long for a chunk: it is entered.
         else:
-            first = at = packing.close(first, at)
-    return packing.finish(first)
+            break
+    return at
 
 
-def _balanced(content: str, budget: int, blocks: list[BlockSpan]) -> list[int]:
-    total = weigh(content)
-    if total <= budget:
-        return [len(content)]
-    # Small pieces leave a choice of places to cut.
-    pieces = pieces_of(content, min(budget, max(SMALLEST, total / ceil(total / budget) / 4)), blocks)
-    packing = _Packing(content, pieces, budget)
-    rest = sum(piece.weight for piece in pieces)
-    first = at = 0
-    load, target = 0.0, rest / ceil(rest / budget)
-    while at < len(pieces):
-        piece = pieces[at]
+def _evenly(pieces: Sequence[ChunkPiece], before: Sequence[float], first: int, budget: int) -> int:
+    """Returns the same for chunks of about the same size."""
+    rest = before[-1] - before[first]
+    target = rest / max(1, ceil(rest / budget))
+    for at in range(first + 1, len(pieces)):
+        piece, load = pieces[at], before[at] - before[first]
         near = piece.level > 0 and load >= _NEAR * target
         if load and (load + piece.weight > budget or load + piece.weight / 2 > target or near):
-            at = packing.close(first, at)
-            rest -= sum(one.weight for one in pieces[first:at])
-            first, load, target = at, 0.0, rest / max(1, ceil(rest / budget))
-        else:
-            load += piece.weight
-            at += 1
-    return packing.finish(first)
+            return at
+    return len(pieces)

@@ -20,7 +20,12 @@ _SENTENCE: Final = re.compile(r"(?:[^\W\d_]{2,}[\s,.;:!?]+){4}")
 _COMMAND: Final = re.compile(r"\\[A-Za-z]+|\{[^{}]*\}")
 _LONGEST: Final = 4_000  # Characters of a formula.
 _DEEPEST: Final = 40
-_SCRIPTS: Final = {"msup": "^", "mover": "^", "msub": "_", "munder": "_"}
+_FORMS: Final = {  # The TeX of elements with so many parts.
+    ("msup", 2): "{0}^{group[1]}", ("mover", 2): "{0}^{group[1]}", ("msub", 2): "{0}_{group[1]}",
+    ("munder", 2): "{0}_{group[1]}", ("msubsup", 3): "{0}_{group[1]}^{group[2]}",
+    ("munderover", 3): "{0}_{group[1]}^{group[2]}", ("mfrac", 2): "\\frac{{{0}}}{{{1}}}",
+    ("mroot", 2): "\\sqrt[{1}]{{{0}}}",
+}  # fmt: skip
 
 
 def write_formulas(root: Element) -> None:
@@ -82,7 +87,7 @@ def _is_prose(text: str) -> bool:
     return _SENTENCE.search(_COMMAND.sub(" ", text)) is not None
 
 
-def _linear(element: Element, depth: int) -> str:  # noqa: PLR0911 - one return for each element
+def _linear(element: Element, depth: int) -> str:
     """Returns presentation MathML as TeX."""
     if depth > _DEEPEST:
         return "".join(element.itertext())
@@ -92,23 +97,11 @@ def _linear(element: Element, depth: int) -> str:  # noqa: PLR0911 - one return 
         return f"\\text{{{''.join(element.itertext()).strip()}}}"
     if not inner:
         return (element.text or "").strip()
-    if tag in _SCRIPTS and len(inner) == 2:
-        return f"{inner[0]}{_SCRIPTS[tag]}{_group(inner[1])}"
-    if tag in {"msubsup", "munderover"} and len(inner) == 3:
-        return f"{inner[0]}_{_group(inner[1])}^{_group(inner[2])}"
-    if tag == "mfrac" and len(inner) == 2:
-        return f"\\frac{{{inner[0]}}}{{{inner[1]}}}"
+    if form := _FORMS.get((tag, len(inner))):
+        return form.format(*inner, group=[one if len(one) == 1 else f"{{{one}}}" for one in inner])
     if tag == "msqrt":
         return f"\\sqrt{{{' '.join(inner)}}}"
-    if tag == "mroot" and len(inner) == 2:
-        return f"\\sqrt[{inner[1]}]{{{inner[0]}}}"
-    if tag == "mtable":
-        return " \\\\ ".join(inner)
-    return (" & " if tag == "mtr" else " ").join(filter(None, inner))
-
-
-def _group(text: str) -> str:
-    return text if len(text) == 1 else f"{{{text}}}"
+    return {"mtable": " \\\\ ", "mtr": " & "}.get(tag, " ").join(inner if tag == "mtable" else filter(None, inner))
 
 
 _EMBEDDED: Final = {"iframe": "Embedded page", "video": "Video", "audio": "Audio", "object": "Embedded object"}
