@@ -91,8 +91,8 @@ def _block(lines: Sequence[str], at: int) -> tuple[BlockKind | None, int, int]:
     """Returns the kind (None: a rule), the heading's level and the line behind the block that begins at line `at`."""
     line = lines[at]
     kind: BlockKind | None
-    if level := _level(line):
-        return "heading", level, at + 1
+    if heading := _HEADING.match(line):
+        return "heading", len(heading[1]), at + 1
     if end := _front_matter(lines, at):
         kind = "meta"
     elif _is_rule(line):
@@ -124,11 +124,6 @@ def _front_matter(lines: Sequence[str], at: int) -> int:
         if not text:
             break
     return 0
-
-
-def _level(line: str) -> int:
-    found = _HEADING.match(line)
-    return len(found[1]) if found else 0
 
 
 def _is_rule(line: str) -> bool:
@@ -203,7 +198,7 @@ def _interrupts(lines: Sequence[str], at: int) -> bool:
     line = lines[at]
     item = _ITEM.match(line)
     return bool(
-        _level(line)
+        _HEADING.match(line)
         or (_fence(line) and not line.startswith(_INDENTS))
         or _QUOTE.match(line)
         or _is_rule(line)

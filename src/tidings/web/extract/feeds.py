@@ -65,9 +65,9 @@ def read_feed(body: bytes, charset: str | None, url: str, options: ExtractOption
         warnings.append(ExtractWarning("empty", "the feed has no entries at present"))
     title = _line(_first(parts, "title")) or None
     description = _plain(_first(parts, "subtitle", "description", "tagline", "itunes:summary")) or None
-    about = description if description != title else None
-    markdown, over = model.bounded(_markdown(title, about, entries), caps.characters, "the feed")
-    text, _ = model.bounded(_text(title, about, entries), caps.characters, "the feed")
+    markdown, text = _written(title, description if description != title else None, entries)
+    markdown, over = model.bounded(markdown, caps.characters, "the feed")
+    text, _ = model.bounded(text, caps.characters, "the feed")
     return Extracted(
         kind="feed",
         method=method,
@@ -112,31 +112,20 @@ def _prepared(entries: Iterable[FeedEntry], most: int) -> tuple[tuple[FeedEntry,
     return tuple(prepared), cut
 
 
-def _markdown(title: str | None, about: str | None, entries: Iterable[FeedEntry]) -> str:
-    parts = [f"# {model.escaped(title)}" if title else "", _body(about or "")]
+def _written(title: str | None, about: str | None, entries: Iterable[FeedEntry]) -> tuple[str, str]:
+    """Returns a feed as Markdown and as text."""
+    marked, plain = [f"# {model.escaped(title)}" if title else "", _body(about or "")], [title, about]
     for entry in entries:
-        name, address = model.escaped(entry.title or entry.url or entry.id), model.escaped_url(entry.url)
-        parts += (
-            f"## [{name}]({address})" if address else f"## {name}",
-            model.escaped(_by(entry)),
-            _body(entry.summary),
-        )
-    return "\n\n".join(filter(None, parts))
+        name, address = entry.title or entry.url or entry.id, model.escaped_url(entry.url)
+        by = " · ".join(filter(None, (entry.published_at or entry.updated_at, entry.author)))
+        heading = f"## [{model.escaped(name)}]({address})" if address else f"## {model.escaped(name)}"
+        marked += (heading, model.escaped(by), _body(entry.summary))
+        plain += ("\n".join(filter(None, (name, by))), entry.summary)
+    return "\n\n".join(filter(None, marked)), "\n\n".join(filter(None, plain))
 
 
 def _body(text: str) -> str:
     return _LINE_START.sub(r"\1\\\2", model.escaped(text)).replace("\n", "\n\n")
-
-
-def _text(title: str | None, about: str | None, entries: Iterable[FeedEntry]) -> str:
-    parts = [title, about]
-    for entry in entries:
-        parts += ("\n".join(filter(None, (entry.title or entry.url or entry.id, _by(entry)))), entry.summary)
-    return "\n\n".join(filter(None, parts))
-
-
-def _by(entry: FeedEntry) -> str:
-    return " · ".join(filter(None, (entry.published_at or entry.updated_at, entry.author)))
 
 
 def _identified(root: Element) -> tuple[str, Element | None, Sequence[Element]]:

@@ -135,7 +135,15 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
     likely = [1 / (1 + math.exp(-each)) for each in odds]
     strictness = 1 + STRICTNESS * kinds[0]
     keep = set(best_cut(likely, [block.words for block in blocks], strictness)) | kept
-    keep |= _headings_of(blocks, keep) | tables_after(blocks, keep)
+    above: set[int] = (
+        set()
+    )  # The headings directly above kept blocks; they are short, so the model tends to reject them.
+    for index in keep:
+        place = index - 1
+        while place >= 0 and place not in keep and blocks[place].node.tag in HEADINGS:
+            above.add(place)
+            place -= 1
+    keep |= above | tables_after(blocks, keep)
     # The first `h1` is kept, unless the title or a kept block has the same text.
     first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
     if first is not None and keep:
@@ -143,17 +151,6 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
         if text.lower() not in page.title.lower() and not any(text in blocks[index].text for index in keep):
             keep.add(first)
     return sorted(keep - left)
-
-
-def _headings_of(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
-    """Returns the headings directly above kept blocks; they are short, so the model tends to reject them."""
-    above: set[int] = set()
-    for index in keep:
-        place = index - 1
-        while place >= 0 and place not in keep and blocks[place].node.tag in HEADINGS:
-            above.add(place)
-            place -= 1
-    return above
 
 
 def tables_after(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:

@@ -46,7 +46,11 @@ def write_formulas(root: Element) -> None:
 
 
 def _write_math(math: Element) -> None:
-    text, block = _tex(math), math.get("display") == "block" or math.get("mode") == "display"
+    # The TeX that the page gives, or else that of the elements.
+    stated = [one.text for one in math.iter("annotation") if "tex" in (one.get("encoding") or "")]
+    given = (one for one in (*stated, math.get("alttext")) if one and not _is_prose(one))
+    text = next(given, None) or _linear(math, 0)
+    block = math.get("display") == "block" or math.get("mode") == "display"
     drawn, above = None, math.getparent()
     for _ in range(5):
         if above is not None and _is_drawn(above) and sum(1 for _ in above.iter("math")) == 1:
@@ -72,15 +76,6 @@ def _set(math: Element, text: str, *, block: bool) -> None:
     math.text = " ".join(text.split())[:_LONGEST]
     if block:
         cast("Any", math).set("display", "block")
-
-
-def _tex(math: Element) -> str:
-    """Returns the TeX that the page gives for a formula, or else that of its elements."""
-    for one in math.iter("annotation"):
-        if "tex" in (one.get("encoding") or "") and one.text and not _is_prose(one.text):
-            return one.text
-    said = math.get("alttext") or ""
-    return said if said and not _is_prose(said) else _linear(math, 0)
 
 
 def _is_prose(text: str) -> bool:
