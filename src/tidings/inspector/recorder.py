@@ -246,24 +246,17 @@ class Recorder:
             self.wire.begin()
         elif event.old is State.CONNECTED:
             self.wire.end()
-        data: dict[str, Any] = {
-            "state": event.new.value,
-            "old": event.old.value,
-            "signal": event.signal.value,
-            "tries": event.tries,
-            "error": None if event.error is None else self._error(event.error),
-            "next_retry": None if event.next_retry is None else event.next_retry.timestamp(),
-        }
+        data: dict[str, Any] = {"state": event.new.value, "old": event.old.value, "signal": event.signal.value}
+        data |= {"tries": event.tries, "error": None if event.error is None else self._error(event.error)}
+        data["next_retry"] = None if event.next_retry is None else event.next_retry.timestamp()
         self._record("state", data)
 
     def _list(self, event: events.ListLoaded) -> None:
         if event.error is not None:
             self._record("list", {"list": event.name, "error": self._error(event.error)})
             return
-        malformed = [
-            {"item": self._within(_dumped(each.item), _LARGEST_MESSAGE)[0], "reason": each.reason}
-            for each in event.malformed
-        ]
+        bad = [(self._within(_dumped(each.item), _LARGEST_MESSAGE)[0], each.reason) for each in event.malformed]
+        malformed = [{"item": item, "reason": reason} for item, reason in bad]
         self._record("list", self._lists[event.name].load(event.items, malformed))
 
     # Changes and contents.

@@ -60,7 +60,7 @@ class Session:
         self.journal = Journal(journal) if isinstance(journal, str | Path) else journal
         self.environ = environ or {}  #: The variables for `${NAME}` in entries.
         self._open: set[str] = set()
-        self._seq = 0
+        self.seq = 0
         self._recent: Ring[Record] = Ring(self.limits.records, self.limits.recent_bytes)
         self._listeners: list[Listener] = []
 
@@ -111,16 +111,12 @@ class Session:
 
     # Records.
 
-    @property
-    def seq(self) -> int:
-        return self._seq
-
     def record(self, server: str, kind: str, data: dict[str, Any]) -> Record | None:
         """Records something that happened. Returns None if the server was removed from this session."""
         if server not in self._open:
             return None
-        self._seq += 1
-        record = Record(self._seq, self.clock(), server, kind, data)
+        self.seq += 1
+        record = Record(self.seq, self.clock(), server, kind, data)
         fold_session(self.view, record)
         self._recent.append(record, record.seq, as_size(data.get("size" if "size" in data else "result_size")))
         missed = 0 if self.journal is None or kind == NOT_STORED else self.journal.put(record)
@@ -139,7 +135,7 @@ class Session:
 
     def since(self, seq: int) -> list[Record] | None:
         """Returns the records after this number, in time proportional to their number; None if some are gone."""
-        if seq > self._seq or seq < self._seq - len(self._recent):
+        if seq > self.seq or seq < self.seq - len(self._recent):
             return None
         return self._recent.since(seq)
 

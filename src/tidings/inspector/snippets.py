@@ -67,7 +67,7 @@ def as_test(view: ServerView, name: str) -> str:
             continue
         result = as_dict(request.result)
         expected = {key: result[key] for key in _COMPARED if key in result}
-        expected |= {"isError": True} if result.get("isError") is True else {}
+        expected |= {"isError": True} if request.is_error else {}
         if request.error is not None:
             expected = {"error": request.error.code}
         params = {key: value for key, value in request.params.items() if key != "_meta"}

@@ -65,10 +65,9 @@ def form(schema: object, limits: FormLimits = _DEFAULT) -> Field:
 def prompt_schema(arguments: object) -> Schema:
     """Returns the schema of a prompt's arguments, from the list that the server sent. Values are texts."""
     named = {name: each for each in as_dicts(arguments) if (name := as_text(each.get("name"))) is not None}
-    properties = {
-        name: {"type": "string", **{key: schemas.text_of(each, key) for key in ("title", "description")}}
-        for name, each in named.items()
-    }
+    properties: Schema = {}
+    for name, each in named.items():
+        properties[name] = {"type": "string", **{key: schemas.text_of(each, key) for key in ("title", "description")}}
     return _texts_schema(properties, [name for name, each in named.items() if each.get("required") is True])
 
 
@@ -108,10 +107,6 @@ def _common(kind: Kind, schema: Mapping[str, Any], place: FieldContext) -> Field
 
 def _json(place: FieldContext, reason: str, schema: Mapping[str, Any] | None = None) -> Field:
     return replace(_common("json", schema or {}, place), reason=reason)
-
-
-def _null(schema: Schema, place: FieldContext) -> Field:
-    return replace(_common("const", schema, place), value=None)
 
 
 class _Builder:
@@ -159,7 +154,8 @@ class _Builder:
             nullable = any(option.value is None for option in listed)
             if offered := tuple(option for option in listed if option.value is not None):
                 return replace(_common("enum", schema, place), options=offered, nullable=nullable)
-            return _null(schema, place) if nullable else _json(place, "the schema allows no value here", schema)
+            null = _common("const", schema, place)
+            return null if nullable else _json(place, "the schema allows no value here", schema)
         keyword, branches = schemas.alternatives(schema)
         return self._alternatives(keyword, branches, schema, place) if branches else self._typed(schema, place)
 
@@ -172,7 +168,7 @@ class _Builder:
         nullable = "null" in kinds
         kinds = list(dict.fromkeys(kind for kind in kinds if kind != "null"))
         if not kinds:
-            return _null(schema, place) if nullable else _json(place, "any value", schema)
+            return _common("const", schema, place) if nullable else _json(place, "any value", schema)
         if len(kinds) > 1:
             own = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
             made = self._choice([{**own, "type": kind} for kind in kinds], schema, place)
@@ -194,7 +190,7 @@ class _Builder:
         if (note := schemas.requirement(branches)) is not None and own.keys() - _ANNOTATIONS:
             return replace(self._flat(own, place), notes=(note,))
         if not real:
-            return _null(schema, place)
+            return _common("const", schema, place)
         if len(real) == 1 and isinstance(real[0], dict):
             made = self._field({**own, "allOf": real}, replace(place, depth=place.depth + 1))
         else:
@@ -227,11 +223,8 @@ class _Builder:
         if len(properties) > self._limits.properties:
             return _json(place, "the form has too many fields", schema)
         fields = [self._field(each, place.below(name, required=name in required)) for name, each in properties.items()]
-        fields += [
-            _json(place.below(name), "it is needed, but the schema does not describe it")
-            for name in required
-            if name not in properties
-        ]
+        unknown = [name for name in required if name not in properties]
+        fields += [_json(place.below(name), "it is needed, but the schema does not describe it") for name in unknown]
         patterns = list(as_dict(schema.get("patternProperties")).values())
         further: Any = schema.get("additionalProperties")
         if patterns and not further:

@@ -33,7 +33,7 @@ from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.tasks import TasksPane
 from tidings.inspector.tui.theme import SCHEMES, in_background, theme
-from tidings.inspector.tui.widgets.bars import Bar, Drawn, one_line
+from tidings.inspector.tui.widgets.bars import Bar, one_line
 from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.view.items import RequestView
 
@@ -137,15 +137,14 @@ class InspectorApp(App[None]):
         self._servers: Table[InspectedServer] = Table(lambda server: server.view.name, lambda server: server.view.name)
         # Held, not looked up: the clock may tick while a dialog is open, or when the screen is being taken down.
         self._facts, self._tabs, self._numbers = Bar(id="facts"), Bar(id="tabs"), Bar(id="numbers")
-        self._listed = RowList(self._servers, self._draw_server, height=2, name="servers", empty=EMPTY)
+        self._listed = RowList(
+            self._servers, lambda server: draw_server(server.view, now()), height=2, name="servers", empty=EMPTY
+        )
         self._questions = Questions(id="questions")
         self.panes = {name: pane(name) for name, pane in PANES.items()}
         for name in SCHEMES:
             self.register_theme(theme(name))
         self.theme = "tidings-dark" if dark else "tidings-light"
-
-    def _draw_server(self, server: InspectedServer) -> Drawn:
-        return draw_server(server.view, self.now())
 
     def compose(self) -> ComposeResult:
         yield self._facts

@@ -114,10 +114,8 @@ def content_text(contents: Sequence[Any] | dict[str, Any]) -> str:
 
 def pretty_text(text: str) -> str:
     """Returns JSON text formatted with sorted keys; any other text unchanged."""
-    if len(text) > _MOST_JSON:
-        return text
     try:
-        return pretty(json.loads(text))
+        return text if len(text) > _MOST_JSON else pretty(json.loads(text))
     except (ValueError, RecursionError):
         return text
 

@@ -131,23 +131,17 @@ def _blob_part(asked: Asked) -> dict[str, Any]:
     index = asked.given.index("index", 0)
     if "request" in asked.given.values:
         request = asked.server.view.requests.get(asked.given.text("request"))
-        parts = [] if request is None else _result_parts(request.result)
+        found = as_dict(None if request is None else request.result)
+        parts = as_dicts(found.get("contents"))
+        for each in as_dicts(found.get("content")):  # In the shape of a resource's.
+            part = {"blob": each["data"], "mimeType": each.get("mimeType")} if "data" in each else each
+            resource = as_dict_or_none(each.get("resource"))
+            parts.append(part if resource is None else resource)
     else:
         parts = _parts(_version(asked, "version"))
     if index >= len(parts):
         raise ApiProblem(404, "no-such-part", f"It has no part {index}.", "The first is 0.")
     return parts[index]
-
-
-def _result_parts(result: Any) -> list[dict[str, Any]]:
-    """Returns the parts of the result of a read or a call, in the shape of a resource's."""
-    found = as_dict(result)
-    parts = as_dicts(found.get("contents"))
-    for each in as_dicts(found.get("content")):
-        part = {"blob": each["data"], "mimeType": each.get("mimeType")} if "data" in each else each
-        resource = as_dict_or_none(each.get("resource"))
-        parts.append(part if resource is None else resource)
-    return parts
 
 
 def _bytes(part: dict[str, Any]) -> bytes:

@@ -98,19 +98,19 @@ async def export(asked: Asked) -> Response:
     journal, known = await _journal(asked), asked.path["id"]
     if known not in await _sessions(journal):
         raise _no_session(f"There is no session {known}.")
+
+    def chunks() -> Iterator[bytes]:
+        waiting = bytearray()
+        for line in export_lines(saved.read_session(journal.path, known)):
+            waiting += line.encode() + b"\n"
+            if len(waiting) >= _CHUNK:
+                yield bytes(waiting)
+                waiting.clear()
+        yield bytes(waiting)
+
     disposition = f'attachment; filename="tidings-session-{known}.jsonl"'
     headers = {"content-disposition": disposition, "cache-control": "no-store"}
-    return StreamingResponse(_chunks(journal.path, known), media_type="application/jsonl", headers=headers)
-
-
-def _chunks(path: Path, session: int) -> Iterator[bytes]:
-    waiting = bytearray()
-    for line in export_lines(saved.read_session(path, session)):
-        waiting += line.encode() + b"\n"
-        if len(waiting) >= _CHUNK:
-            yield bytes(waiting)
-            waiting.clear()
-    yield bytes(waiting)
+    return StreamingResponse(chunks(), media_type="application/jsonl", headers=headers)
 
 
 @ROUTES.add("POST", "/{id:int}/open")

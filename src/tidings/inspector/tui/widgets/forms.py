@@ -201,6 +201,9 @@ def fields_in(field: Field) -> int:
     return sum(fields_in(each) if each.kind == "object" else 1 for each in field.fields)
 
 
+_NOTHING = Field("object", required=True)  # To be filled in.
+
+
 class Form(VerticalScroll):
     """A form to fill in."""
 
@@ -212,8 +215,7 @@ class Form(VerticalScroll):
     def __init__(self, leave: Callable[[], object] | None = None) -> None:
         super().__init__(can_focus=False)
         self._leave = leave
-        self.root: Field | None = None
-        self.typed, self.is_json, self._json = Typed(), False, ""
+        self.root, self.typed, self.is_json, self._json = _NOTHING, Typed(), False, ""
         self._complete: Complete | None = None
         self._paths: dict[Widget, tuple[Field, Path]] = {}
         self._opened: set[Path] = set()
@@ -231,8 +233,9 @@ class Form(VerticalScroll):
         self._draw()
 
     def clear(self) -> None:
-        self.root, self.typed, self.is_json, self._json = None, Typed(), False, ""
-        self._draw()
+        self.root, self.typed, self.is_json, self._json = _NOTHING, Typed(), False, ""
+        self._paths = {}
+        self.remove_children()
 
     def keep(self) -> Any:
         """Returns the input, to pass to `show` later."""
@@ -246,8 +249,6 @@ class Form(VerticalScroll):
             inspector_of(self).notify("There is nothing to fill in: ctrl+r sends it.", timeout=3)
 
     def filled(self) -> Filled:
-        if self.root is None:
-            return Filled({})
         if not self.is_json:
             return from_texts(self.root, self.typed.texts)
         try:
@@ -257,8 +258,6 @@ class Form(VerticalScroll):
 
     def toggle(self) -> str | None:
         """Switches between form and JSON. Returns what prevents it, if anything."""
-        if self.root is None:
-            return None
         if not self.is_json:
             self._json = self._as_json()
         elif (filled := self.filled()).problems:
@@ -271,7 +270,7 @@ class Form(VerticalScroll):
         return None
 
     def _as_json(self) -> str:
-        value = from_texts(self.root, self.typed.texts).value if self.root is not None else None
+        value = from_texts(self.root, self.typed.texts).value
         return json.dumps({} if value is None else value, indent=2, ensure_ascii=False, default=str)
 
     def action_leave(self) -> None:
@@ -286,8 +285,6 @@ class Form(VerticalScroll):
     def _draw(self) -> None:
         self._paths = {}
         self.remove_children()
-        if self.root is None:
-            return
         if self.is_json:
             self.mount(TextArea(self._json, classes="whole", compact=True, tab_behavior="focus"))
             return

@@ -239,17 +239,16 @@ class TextView(ScrollView, can_focus=True):
         if self._wrapped_at != max(1, self.width):  # A scrollbar has come or gone.
             self.call_later(self._lay_out)
         index, start, width = y + int(self.scroll_y), self._shift, max(1, self.width)
-        end = start + width
+        end, own = start + width, "on pane" if self.has_focus else "on ground"
         if index >= self.virtual_size.height:
-            return row(colors_of(self), "on pane" if self.has_focus else "on ground", width, [])
+            return row(colors_of(self), own, width, [])
         if self._starts is not None:
             place = bisect_right(self._starts, index) - 1
             ends, part = _row_ends(self.page.text(place), self._wrapped_at), index - self._starts[place]
             index, start, end = place, ends[part - 1] if part else 0, ends[part]
         line, ground = self.page.line(index)
         parts = _between(line, start, end)
-        ground = ground or ("on pane" if self.has_focus else "on ground")
-        return row(colors_of(self), ground, max(width, width_of(parts)), parts).crop(0, width)
+        return row(colors_of(self), ground or own, max(width, width_of(parts)), parts).crop(0, width)
 
 
 def _row_ends(text: str, width: int) -> Sequence[int]:
