@@ -271,6 +271,12 @@ def test_a_new_property_goes_to_the_end(
     assert remove_property(new, key) == text
 
 
+def test_the_comments_of_a_list_in_brackets_stay_when_it_grows() -> None:
+    note = "---\nparts: [\n  a, # the first\n  b # the last\n]\n---\n"
+    grown = "---\nparts: [\n  a, # the first\n  b, c # the last\n]\n---\n"
+    assert set_property(note, "parts", ["a", "b", "c"]) == grown
+
+
 @given(st.lists(texts, max_size=6), st.lists(texts, max_size=6), st.sampled_from(["flow", "block"]))
 def test_the_items_of_a_list_that_stay_are_not_written_anew(old: list[str], new: list[str], style: str) -> None:
     """Each is in single quotes, which nothing would be written in anew without need."""

@@ -258,12 +258,15 @@ class _Editor:
         return TextChange(starts[0], ends[-1] - self._text.endswith("\r", 0, ends[-1]), "\n".join(written))
 
     def _flow_items(self, node: SequenceNode, olds: list[Any], values: list[Any]) -> TextChange | None:
-        """Changes a list in brackets: it becomes one line, and items that stay keep their quotes."""
+        """Changes a list in brackets: new items at its end are appended, else it becomes one line."""
         nodes = cast("list[Node]", node.value)
         starts = [_begin(item) for item in nodes]
         if starts != sorted(set(starts)) or starts[0] < _begin(node):
             return None
         quote, ends = style_of(node), [end_of(self._text, item) for item in nodes]
+        if _dumped(values[: len(olds)]) == _dumped(olds):  # Comments between the items stay.
+            added = (f", {flow_text(value, quote)}" for value in values[len(olds) :])
+            return TextChange(ends[-1], ends[-1], "".join(added))
         kept = [self._text[start:end] for start, end in zip(starts, ends, strict=True)]
         written = _reused(olds, kept, values, lambda value: flow_text(value, quote))
         return TextChange(starts[0], ends[-1], ", ".join(written))
