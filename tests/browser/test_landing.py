@@ -1,5 +1,6 @@
 """The page opens on what is true of the server: it failed, it has only tools, or something there can be watched."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -24,6 +25,13 @@ server = MCPServer("Plain tools")
 def add(a: int) -> int:
     "Adds one."
     return a + 1
+server.run("stdio")
+"""
+CLOCK = """\
+@server.resource("time://now")
+def now() -> str:
+    import time
+    return str(time.time())
 server.run("stdio")
 """
 
@@ -77,3 +85,27 @@ async def test_the_command_is_edited_from_the_page_of_its_failure(browser: Brows
         await look("server-target").fill(f"{sys.executable} {HERE / 'sample.py'}")
         await look("server-save").click()
         await look.connected("gone")
+
+
+async def test_a_bridge_shows_the_servers_behind_it_and_what_it_watches(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "plain.py"
+    path.write_text(PLAIN.replace('server.run("stdio")', CLOCK))
+    config = tmp_path / "mcp.json"
+    broken = {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}
+    config.write_text(
+        json.dumps({"mcpServers": {"plain": {"command": sys.executable, "args": [str(path)]}, "broken": broken}})
+    )
+    bridge = command(sys.executable, "-m", "tidings", "bridge", str(config), "--interval", "0.5s")
+    async with inspecting(tmp_path, {"bridge": bridge}) as one, looking(browser, one) as look:
+        await look.connected("bridge")
+        await look.screen("bridge", "resources")
+        await look.row("resources", "now").click()
+        if await look("subscribe").get_attribute("aria-pressed") == "false":
+            await look("subscribe").click()
+        await look("tab-overview").click()
+        upstreams = look("upstream")
+        await expect(upstreams).to_have_count(2)
+        await expect(upstreams.filter(has_text="plain")).to_contain_text("connected")
+        await expect(upstreams.filter(has_text="broken")).to_contain_text("exit code 3")
+        await expect(look("watched").filter(has_text="time://now")).to_contain_text("a read every 0.5 s")
+        await look.picture("bridge")

@@ -136,6 +136,8 @@ export async function ask<R>(server: string, method: string, params: T.JsonObjec
 /** Follows a task to its end. A `request` row with this id reports it, as for a call. */
 export const followTask = (server: string, task: string) => post<Started>(pathOf(server, 'task'), { id: task })
 export const cancel = (server: string, id: string) => post<{ cancelled: boolean }>(pathOf(server, 'cancel'), { id })
+/** The resource of a bridge with the servers behind it. */
+export const BRIDGE_STATUS = 'bridge://status'
 export const subscribe = (server: string, uri: string) => post<void>(pathOf(server, 'subscribe'), { uri })
 export const unsubscribe = (server: string, uri: string) => post<void>(pathOf(server, 'unsubscribe'), { uri })
 export type CompletionRef = { type: 'ref/prompt'; name: string } | { type: 'ref/resource'; uri: string }
