@@ -162,7 +162,7 @@ async def rules(asked: Asked) -> dict[str, Any]:
 
 @ROUTES.add("POST", "/rules")
 async def set_rules(asked: Asked) -> None:
-    """Sets the rules, in the form of a script for `--answer`. They answer until the inspector ends."""
+    """Sets the rules, in the form of a script for `--answers`. They answer until the inspector ends."""
     from tidings.client.responders import rules_responder  # noqa: PLC0415 - imports the SDK
 
     server, given = asked.server, asked.given.any("rules")
