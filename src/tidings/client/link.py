@@ -279,7 +279,7 @@ class Link:
             raise errors.UnsupportedVersion(text, server=self.name)
 
     async def _check_result(self, name: str, result: types.CallToolResult) -> None:
-        """Checks a tool's result against the schema that the server announced: in a thread, and in bounded time."""
+        """Checks a tool's result against the schema that the server announced, in a thread if it takes long."""
         if not self._setup.config.check_output:
             return
         session = self.session
@@ -291,7 +291,10 @@ class Link:
             raise RuntimeError(f"Tool {name} has an output schema, but returned no structured content")
         from tidings.client.schema import complaint  # noqa: PLC0415 - takes a tenth of a second
 
-        if wrong := await asyncio.to_thread(complaint, schema, result.structured_content):
+        wrong = complaint(schema, result.structured_content, quick=True)  # Sooner than a thread is asked to.
+        if wrong is None:
+            wrong = await asyncio.to_thread(complaint, schema, result.structured_content)
+        if wrong:
             raise RuntimeError(f"Tool {name}: {wrong}")
 
     def _extended(self, dispatcher: Dispatcher[Any]) -> Dispatcher[Any]:
