@@ -111,7 +111,7 @@ async def start(browser: Browser, turns: int) -> list[Row]:
             began = time.perf_counter()
             async with (
                 inspecting(Path(folder), {"hostile": program("hostile")}) as inspector,
-                looking(browser, inspector) as look,
+                looking(browser, inspector, "/hostile/overview") as look,
             ):
                 shown.append(time.perf_counter() - began)
                 await look("tab-messages").click()
