@@ -1,4 +1,4 @@
-"""What the endpoints share: the request that they answer, the inspector's state, routes and errors; saved calls.
+"""The parts that endpoints share: the request that they answer, the inspector's state, routes, errors and saved calls.
 
 An endpoint gets an `Asked`. It returns a JSON value, None for 204, or a response, and may raise `ApiProblem` or a
 `TidingsError`. An error is `{"error": {code, category, who, message, cure, help_page, payload?}}`: `who` is at fault,

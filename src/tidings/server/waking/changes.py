@@ -1,4 +1,4 @@
-"""What changed, told to a chat: by the tool `changes`, as messages to hosts with channels, and as hints in results.
+"""Changes, told to a chat: by the tool `changes`, as messages to hosts with channels, and as hints in results.
 
 The tool answers what changed since the last talk, from the log, which has one entry for each resource, the newest. A
 server that offers it says which resources are of interest, and describes them.

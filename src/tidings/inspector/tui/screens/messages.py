@@ -1,4 +1,4 @@
-"""What goes over the wire: messages and HTTP exchanges, secrets masked; log messages, error output, notifications."""
+"""The traffic: messages and HTTP exchanges, secrets masked; log messages, error output, notifications."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
