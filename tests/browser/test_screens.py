@@ -81,6 +81,7 @@ async def _fill(look: Look) -> None:
 
 SHOWN: dict[str, tuple[str, str]] = {
     "live": ("#/My%20vault/live", "diff"),
+    "all": ("#/~/live", "diff"),
     "overview": ("#/My%20vault/overview", "screen-overview"),
     "tools": ("#/My%20vault/tools/search", "tool-form"),
     "call": ("#/sample/tools/speak", "result"),
@@ -95,6 +96,7 @@ SHOWN: dict[str, tuple[str, str]] = {
     "new": ("#/~/servers/new", "server-form"),
     "import": ("#/~/servers/import", "import-text"),
     "sessions": ("#/~/sessions", "session"),
+    "compared": ("#/~/sessions/1..1", "compared-request"),
     "settings": ("#/~/settings", "theme-dark"),
     "help": ("#/~/help", "screen-help"),
     "error": ("#/~/help/connection-lost", "markdown"),
