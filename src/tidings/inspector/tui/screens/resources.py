@@ -1,5 +1,6 @@
 """Resources: their list, templates with their forms, subscriptions, contents and changes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal, cast
@@ -129,7 +130,8 @@ class ResourcesPane(CallerPane):
 
     def _draw(self, row: ResourceRow) -> Drawn:
         if row.kind == "template":
-            return [([("{} ", "tools"), (one_line(row.key), "ink")], [("template", "faint")])]
+            place = re.sub(r"\{[?&][^}]*\}", "", row.key)  # Its options tell little, and the form has them.
+            return [([("{} ", "tools"), (one_line(place or row.key), "ink")], [])]
         subscription = self.view.subscriptions.get(row.key)
         label = (one_line(row.key), "ink")
         if subscription is None:
