@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tests.server import wire
 from tests.server.serving import AT_ONCE, eventually, live, notes, serving, sockets, tasks
-from tests.server.wire import Connection, Era, Session, both_eras, changed, cursor, subscribe
+from tests.server.wire import JSON, Connection, Era, Session, both_eras, changed, cursor, http, message, subscribe
 from tidings import attach
 from tidings.server import Limits
 from tidings.server.server import _secured
@@ -555,3 +555,31 @@ def test_an_open_port_that_answers_to_any_name_is_warned_of(
 ) -> None:
     _secured(host, hosts, options)
     assert ("checks neither Host nor Origin" in caplog.text) is warns
+
+
+async def test_a_legacy_call_carries_keep_alives_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on if its client disconnects. Nothing is left of either answer."""
+    monkeypatch.setattr("sse_starlette.sse.EventSourceResponse.DEFAULT_PING_INTERVAL", 0.01)
+    go_on, ended = anyio.Event(), 0
+    mcp = notes()
+
+    @mcp.tool()
+    async def slow() -> str:
+        nonlocal ended
+        await go_on.wait()
+        ended += 1
+        return "done"
+
+    async with live(mcp) as port:
+        session = await Session.start(port)
+        before = tasks()
+        stays, goes = [await Connection.open(port) for _ in range(2)]
+        for number, connection in enumerate((stays, goes)):
+            body = message("tools/call", {"name": "slow", "arguments": {}}, f"call {number}")
+            await connection.stream(http("POST", {**JSON, **session.headers}, body))
+            await connection.until(lambda it=connection: it.comments >= 3)
+        goes.abort()
+        go_on.set()
+        await stays.over()
+        assert stays.frames[-1]["result"]["content"][0]["text"] == "done"
+        await eventually(lambda: ended == 2 and tasks() <= before)

@@ -10,18 +10,21 @@ from typing import Any
 
 import fastmcp
 import pytest
-from mcp.server import _streamable_http_modern
+from mcp.server import _streamable_http_modern, streamable_http
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.resources import FunctionResource
 from mcp.shared.exceptions import MCPDeprecationWarning
+from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 
 from tests.server.hearing import LEGACY, Way, hearing
 from tests.server.sample import build
 from tidings.server.adapters import (
+    LeanAnswer,
     ServerChanged,
+    _wrap_made,
     adapter_for,
     connection_of,
     keep_alive_seconds,
@@ -64,6 +67,19 @@ def test_the_streams_of_the_sdk_carry_a_keep_alive_every_15_seconds(monkeypatch:
     assert keep_alive_seconds() == 20
     monkeypatch.delattr(_streamable_http_modern, "_SSE_PING_INTERVAL")
     assert keep_alive_seconds() is None
+
+
+def test_the_sdk_answers_a_legacy_request_with_a_class_that_can_be_replaced() -> None:
+    """`adapters.LeanAnswer` stands in its place for what Tidings serves. If a part is gone, its `__call__` has to
+    follow that of sse-starlette; if the name is gone, the SDK answers with its own, and a call takes a tenth more CPU.
+    """
+    _wrap_made(_sdk_server()._lowlevel_server, "streamable_http_app", lambda app: app)
+    assert streamable_http.EventSourceResponse is LeanAnswer
+    parts = {"_stream_response", "_listen_for_disconnect", "_ping", "ping_interval", "_send_lock"}
+    assert parts <= set(dir(EventSourceResponse([])))
+    made = inspect.getsource(streamable_http.StreamableHTTPServerTransport._handle_post_request)
+    assert "EventSourceResponse(" in made
+    assert "data_sender_callable=" in made
 
 
 @pytest.mark.anyio

@@ -215,6 +215,8 @@ class Upstream:
 
     async def until_tried(self) -> None:
         """Waits until the server has been connected to, or the first attempt failed, or it takes too long."""
+        if self._tried.is_set():
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_TRY):
                 await self._tried.wait()
