@@ -247,8 +247,8 @@ def note(word: str) -> None:
             file.write(f"{word}\n")
 
 
-def serve_http() -> None:
-    """Serves something on HTTP that wants a POST at /mcp, and tells the address."""
+def serve_http() -> threading.Thread:
+    """Serves something on HTTP that wants a POST at /mcp, and tells the address. Returns the thread that serves."""
     import http.server
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -263,14 +263,16 @@ def serve_http() -> None:
     stream = sys.stdout if "stdout" in BEHAVIOUR else sys.stderr
     stream.write(f"INFO: Uvicorn running on http://127.0.0.1:{server.server_port} (Press CTRL+C to quit)\n")
     stream.flush()
-    threading.Thread(target=server.serve_forever, daemon="dashboard" in BEHAVIOUR).start()
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    return serving
 
 
 def main() -> None:
     if BEHAVIOUR & {"http", "dashboard"}:
-        serve_http()
+        serving = serve_http()
         if "http" in BEHAVIOUR:
-            return
+            serving.join()
     if "stubborn" in BEHAVIOUR:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "child" in BEHAVIOUR:
