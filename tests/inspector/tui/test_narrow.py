@@ -40,6 +40,7 @@ async def press(pilot: Pilot[None], *keys: str) -> str:
     [
         ("demo://resource/static/document/one.md", "demo://…ent/one.md"),
         ("two words that are too long for it", "two words that ar…"),
+        ("demo://notes/Launch plan.md", "demo://…ch plan.md"),
         ("short", "short             "),
         ("\u65e5\u672c\u8a9e" * 9, None),
     ],
@@ -131,6 +132,25 @@ async def test_a_long_line_is_wrapped_without_loss_and_can_be_read_sideways(text
             await pilot.press("l")
         await pilot.pause()
         assert text[72:].startswith(app.lines[0].strip())
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (
+            "The list was loaded again, and nothing in it differs.",
+            ["The list was loaded again, and", "nothing in it differs."],
+        ),
+        ("Größer, höher, weiter, schneller: überall.", ["Größer, höher, weiter,", "schneller: überall."]),
+        ("See https://example.com/a/b/c/d/e", ["See https://example.com/a/b/c/d", "/e"]),
+        ("    https://example.com/a/b/c/d/e", ["    https://example.com/a/b/c/d", "    /e"]),
+    ],
+)
+async def test_sentences_break_between_words_and_addresses_anywhere(text: str, rows: list[str]) -> None:
+    app = _Reader(text)
+    async with app.run_test(size=(31, 10)) as pilot:
+        await pilot.pause()
+        assert [line for line in app.lines if line.strip()] == rows
 
 
 async def test_a_line_of_eight_megabytes_is_drawn_at_once() -> None:

@@ -199,7 +199,8 @@ class InspectorApp(App[None]):
         show_facts(self._facts, view)
         waiting = sum(len(server.view.questions) for server in servers)
         told = show_tabs(self._tabs, self.tab, view, waiting)
-        show_numbers(self._numbers, view, 0 if told else waiting, foot_keys(self.focused, self.tab))
+        foot = "Esc back" if self.screen.is_modal else foot_keys(self.focused, self.tab)
+        show_numbers(self._numbers, view, 0 if told else waiting, foot)
         self._questions.take()
         self.pane.take()
 

@@ -7,6 +7,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -71,7 +72,7 @@ class Confirm(Dialog[bool | None]):
 
 
 class Keys(Dialog[None]):
-    """The list of keys. Any key closes it."""
+    """The list of keys. Any key closes it, apart from those that scroll."""
 
     def __init__(self) -> None:
         super().__init__("", "")
@@ -84,10 +85,15 @@ class Keys(Dialog[None]):
                 lines = [f"[$t-accent]{key}[/] [$t-ink]{words}[/]" for key, words in shown]
                 yield Static("\n".join([f"[b]{title}[/]", *lines]))
 
-    def on_key(self) -> None:
-        self.dismiss(None)
+    def on_key(self, event: events.Key) -> None:
+        box, downward = self.query_one(Vertical), event.key in ("down", "j", "pagedown", "space")
+        if downward or event.key in ("up", "k", "pageup"):
+            (box.scroll_page_down if downward else box.scroll_page_up)(animate=False)
+        else:
+            self.dismiss(None)
 
-    on_click = on_key
+    def on_click(self) -> None:
+        self.dismiss(None)
 
 
 class EditRequest(Dialog[tuple[str, dict[str, Any]] | None]):

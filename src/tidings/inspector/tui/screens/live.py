@@ -46,7 +46,6 @@ class DiffPage(TextPage):
 
 
 MODES: Final = ("changes", "rendered", "source")
-SHOWN: Final = 5  # The number of versions that are offered by their time; the others are reached with the keys.
 
 
 class Versions(Vertical):
@@ -100,7 +99,8 @@ class Versions(Vertical):
             return
         version = self.versions[self.at]
         before = self.versions[self.at - 1] if self.at > 0 else None
-        self._say(before)
+        modes = [choice(f" {mode.capitalize()} ", f"mode('{mode}')", on=mode == self.mode) for mode in MODES]
+        self._bar.show(self._times(before, 5), modes, *((self._times(before, most), modes) for most in (3, 1)))
         drawn, self._drawn = self._drawn, (version.seq, before.seq if before is not None else None, self.mode)
         if drawn == self._drawn:
             return
@@ -111,15 +111,16 @@ class Versions(Vertical):
             page = contents_page(version.contents, source=self.mode == "source")
         self.reader.show(page, (version.uri, version.seq, self.mode))
 
-    def _say(self, before: Any) -> None:
-        first = max(0, min(self.at - SHOWN // 2, len(self.versions) - SHOWN))
-        parts: list[BarPart] = [BarPart(f"{first} earlier  ", "faint", "version(-1)")] if first else []
-        for at in range(first, min(first + SHOWN, len(self.versions))):
+    def _times(self, before: Any, most: int) -> list[BarPart]:
+        """Offers at most so many versions by their time; the others are reached with the keys."""
+        earlier = "earlier  " if most > 1 else "< "
+        first = max(0, min(self.at - most // 2, len(self.versions) - most))
+        parts: list[BarPart] = [BarPart(f"{first} {earlier}", "faint", "version(-1)")] if first else []
+        for at in range(first, min(first + most, len(self.versions))):
             parts += [choice(clock(self.versions[at].at), f"pick({at})", on=at == self.at), BarPart("  ")]
         if before is None:
             parts.append(BarPart("the first version seen", "faint"))
-        modes = [choice(f" {mode.capitalize()} ", f"mode('{mode}')", on=mode == self.mode) for mode in MODES]
-        self._bar.show(parts, modes)
+        return parts
 
 
 EMPTY: Final = (

@@ -28,8 +28,6 @@ class MessagesPane(SourcesPane):
         super().__init__(tab, {"messages": MessageSource(), "exchanges": ExchangeSource()})
 
     def say(self) -> None:
-        for source in self.sources.values():
-            source.narrow = self.inspector.size.width < 140
         other = "HTTP" if self.source == "messages" else "messages"
         self.column.extra = [BarPart(f"h shows {other}", "faint", "app.pane_do('source')")]
 
@@ -56,7 +54,7 @@ def as_words(value: Any, limit: int = 300) -> str:
 class MessageSource(EntrySource):
     """JSON-RPC messages: time, direction, content."""
 
-    noun = "message"
+    noun, millis = "message", True
     empty = "No message yet. Everything that goes over the wire appears here: C connects, and the first ones come."
 
     def text(self, entry: MessageView) -> str:
@@ -95,7 +93,7 @@ class MessageSource(EntrySource):
 class ExchangeSource(EntrySource):
     """HTTP exchanges: time, request, response."""
 
-    noun = "exchange"
+    noun, millis = "exchange", True
     empty = "No HTTP exchange. A server at a URL has them; a command speaks over its input and output."
 
     def text(self, entry: ExchangeView) -> str:
@@ -173,7 +171,8 @@ class LogsPane(SourcesPane):
             BarPart(f"   server sends {self.asked} on", "faint", "ask"),
             BarPart(" L", "accent"),
         ]
-        self._bar.show(parts, right if self.source == "logs" else [])
+        brief = [BarPart(f"{self.level} on"), right[1], BarPart(f"   asked {self.asked}", "faint", "ask"), right[3]]
+        self._bar.show(parts, *([right, (parts, brief)] if self.source == "logs" else []))
 
     def action_level(self) -> None:
         self.level = LOG_LEVELS[(LOG_LEVELS.index(self.level) + 1) % 5]
@@ -198,8 +197,8 @@ class LogSource(EntrySource):
 
     def draw(self, entry: LogView) -> Drawn:
         level = (f" {one_line(entry.level)[:8]:<8} ", _INKS.get(entry.level, "bad"))
-        left: Line = [(clock(entry.at), "faint"), level, (as_words(entry.data), "ink")]
-        return [(left, [(one_line(entry.logger), "faint")] if entry.logger else [])]
+        left: Line = [(self.clock(entry.at), "faint"), level, (as_words(entry.data), "ink")]
+        return [(left, [(one_line(entry.logger), "faint")] if entry.logger and not self.narrow else [])]
 
     def page(self, entry: LogView) -> TextPage:
         by = f" by {one_line(entry.logger)}" if entry.logger else ""
@@ -219,7 +218,7 @@ class LineSource(EntrySource):
 
     def draw(self, entry: LineView) -> Drawn:
         mark = (" no message ", "bad") if entry.garbage else (" ", "soft")
-        return [([(clock(entry.at), "faint"), mark, (one_line(entry.text), "ink")], [])]
+        return [([(self.clock(entry.at), "faint"), mark, (one_line(entry.text), "ink")], [])]
 
     def page(self, entry: LineView) -> TextPage:
         what = "sent on its output, and is no message" if entry.garbage else "error output"
@@ -237,7 +236,7 @@ class NotificationSource(EntrySource):
 
     def draw(self, entry: NotificationView) -> Drawn:
         method, params = " " + one_line(entry.method), "  " + as_words(entry.params or {})
-        return [([(clock(entry.at), "faint"), (method, "ink"), (params, "faint")], [])]
+        return [([(self.clock(entry.at), "faint"), (method, "ink"), (params, "faint")], [])]
 
     def page(self, entry: NotificationView) -> TextPage:
         facts: Line = [(one_line(entry.method), "b-ink"), (f" at {clock(entry.at, millis=True)}", "soft")]

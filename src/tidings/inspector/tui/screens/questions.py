@@ -16,7 +16,7 @@ from tidings.inspector.forms.build import form
 from tidings.inspector.forms.model import Field
 from tidings.inspector.tui.screens.tasks import message_parts
 from tidings.inspector.tui.theme import inspector_of
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, Parts, one_line, took, wrap
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, Parts, one_line, took
 from tidings.inspector.tui.widgets.forms import Form
 from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.tui.widgets.text import JoinedPage, Part, TextPage, TextView, json_page
@@ -33,7 +33,7 @@ class Questions(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "answer", "Answer", show=False, priority=True),
-        Binding("ctrl+x", "refuse", "Refuse", show=False, priority=True),
+        Binding("ctrl+x", "refuse", "Decline", show=False, priority=True),
         Binding("ctrl+o", "refuse(True)", "Dismiss", show=False, priority=True),
         Binding("escape", "close", "Close", show=False),
     ]
@@ -113,7 +113,7 @@ class Questions(Vertical):
         ways: list[Parts] = []
         for control in ("ctrl+", "^"):
             parts = [BarPart(f" {'Accept' if asks else 'Answer'} ", "b-accent on chosen", "answer")]
-            parts += [BarPart(f" {control}r   ", "faint"), BarPart("Refuse", "warn", "refuse")]
+            parts += [BarPart(f" {control}r   ", "faint"), BarPart("Decline", "warn", "refuse")]
             parts += [BarPart(f" {control}x", "faint")]
             parts += [BarPart("   Dismiss", "soft", "refuse(True)"), BarPart(f" {control}o", "faint")] if asks else []
             ways.append((parts, []))
@@ -163,7 +163,7 @@ def question_page(question: QuestionView, asker: RequestView | None = None) -> T
     if question.kind == "roots":
         parts.append([("The server asks which folders it may work in.", "ink")])
     elif not messages:
-        parts += [[(line, "ink")] for line in wrap(one_line(question.message, 4000), 60)]
+        parts.append([(one_line(question.message, 4000), "ink")])
     if question.kind == "elicitation" and params.get("url"):
         parts += [[], [("It wants you to open ", "soft"), (one_line(params["url"], 2000), "accent")]]
     if question.kind == "sampling":

@@ -87,10 +87,11 @@ class EntrySource:
     noun: ClassVar[str]
     empty: ClassVar[str]
     narrow = False  # There is little room: times are shown without their hours.
+    millis: ClassVar[bool] = False
 
     def clock(self, at: float) -> str:
         """Returns the time of an entry for its row."""
-        return clock(at)[3:] if self.narrow else clock(at, millis=True)
+        return clock(at, millis=self.millis and not self.narrow)[3 * self.narrow :]
 
     def model(self) -> RowSource[Any]:
         return ArrivingEntries(lambda entry: entry.seq, self.text)
@@ -129,6 +130,7 @@ class SourcesPane(Pane):
         self.rows.restart()
 
     def update_list(self) -> None:
+        self.sources[self.source].narrow = self.inspector.size.width < 140
         self.say()
         self.models[self.source].update(self.entries())
 

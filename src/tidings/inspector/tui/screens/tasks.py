@@ -13,7 +13,7 @@ from tidings.inspector.tui.widgets.lists import Table
 from tidings.inspector.tui.widgets.text import (
     JoinedPage,
     Part,
-    Prose,
+    PlainPage,
     TextPage,
     block_page,
     contents_page,
@@ -50,9 +50,9 @@ def error_page(error: ErrorView) -> TextPage:
     whose = {"you": "What was asked for", "this program": "Tidings"}
     fault = f"{whose.get(error.who, error.who.capitalize())} is at fault"
     parts: list[Part] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
-    parts.append(Prose(error.message))
+    parts.append(PlainPage(error.message))
     if error.cure:
-        parts += [[], [("What to do", "b-ink")], Prose(error.cure)]
+        parts += [[], [("What to do", "b-ink")], PlainPage(error.cure)]
     if error.help:
         parts += [[], [(one_line(error.help), "faint")]]
     if error.payload is not None:
@@ -140,7 +140,7 @@ def outcome_page(request: RequestView, problems: list[str] | None = None) -> Tex
 def _outcome(request: RequestView, problems: list[str] | None) -> TextPage:
     if request.status == "cancelled":
         words: Line = [("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")]
-        return TextPage(words) if request.error is None else JoinedPage(words, [], Prose(request.error.message, "soft"))
+        return JoinedPage(words, *([] if request.error is None else [[], PlainPage(request.error.message, "soft")]))
     if request.error is not None:
         return error_page(request.error)
     if request.status == "completed":
@@ -208,9 +208,9 @@ class RequestSource(EntrySource):
         return f"{subject} {shown(arguments)}" if arguments else str(subject)
 
     def draw(self, entry: RequestView) -> Drawn:
-        method = "" if entry.task is not None else " " + one_line(entry.method)
-        subject = "  " + one_line(self._subject(entry))
-        left: Line = [(clock(entry.created_at), "faint"), (method, "soft"), (subject, "ink")]
+        subject = one_line(self._subject(entry))
+        method = "" if entry.task is not None or (self.narrow and subject) else " " + one_line(entry.method)
+        left: Line = [(self.clock(entry.created_at), "faint"), (method, "soft"), ("  " + subject, "ink")]
         if entry.task is not None and entry.task.message:
             left.append(("  " + one_line(entry.task.message), "soft"))
         return [(left, [request_state(entry, self._pane.inspector.now())])]

@@ -77,7 +77,8 @@ def _cut(text: str, room: int) -> str:
     """Returns the part of a text that fits in `room` columns: of a word, such as a URI, its ends, which tell most."""
     if room <= 0:
         return ""
-    tail = 0 if room < 8 or " " in text.strip() or len(text) > 1000 else room * 3 // 5
+    sentence = " " in text.strip() and "://" not in text.split(maxsplit=1)[0]
+    tail = 0 if room < 8 or sentence or len(text) > 1000 else room * 3 // 5
     return set_cell_size(text, room - 1 - tail) + "…" + (set_cell_size(text[::-1], tail)[::-1] if tail else "")
 
 

@@ -397,7 +397,7 @@ class Column(Vertical):
             state, short = ([paused, BarPart(told, ink)] for told in (words, brief))
             pause = BarPart("g follows", "accent", "rows_pause")
         right = [*self.extra, BarPart("  "), pause] if self.extra else [pause]
-        self._head.show(state, right, (short, right), (short, [pause]))
+        self._head.show(state, right, (short, right), (short, [pause]), ([BarPart(brief)], [pause]))
 
     def on_row_list_moved(self) -> None:
         self.say()

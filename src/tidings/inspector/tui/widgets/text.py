@@ -10,6 +10,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from io import StringIO
 from itertools import accumulate
 from typing import Any, ClassVar, Final, cast
@@ -25,11 +26,12 @@ from textual.strip import Strip
 
 from tidings._kit.bounded_json import as_dict, as_dict_or_none, is_cut
 from tidings.inspector.tui.theme import colors_of, inspector_of
-from tidings.inspector.tui.widgets.bars import Line, lines_of, one_line, row, size, width_of, wrap
+from tidings.inspector.tui.widgets.bars import Line, lines_of, one_line, row, size, width_of
 
 _JSON: Final = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?P<text>"(?:[^"\\]|\\.)*"?)|(?P<number>-?\d[\d.eE+-]*)|(?P<word>true|false|null)'
 )
+_INDENT: Final = re.compile(r"(?:[ \d]{12}[-+ ] )? *(?:(?:[-*+•]|\d+[.)]) +)*")  # Numbers of a difference, bullets.
 _LONG: Final = 20_000
 MOST_WRAPPED: Final = 50_000  # Lines of a page. More are only read sideways.
 _JSON_INKS: Final = {"key": "updated", "text": "ink", "number": "tools", "word": "prompts"}
@@ -85,23 +87,9 @@ class PlainPage(TextPage):
         return self.rows[index]
 
 
-class Prose(PlainPage):
-    """Sentences, wrapped at the width of the screen."""
-
-    def __init__(self, text: str, ink: str = "ink", margin: int = 1) -> None:
-        super().__init__(text[:20_000], ink)
-        self._harmless, self._text, self._margin = "\n".join(self.rows), text, margin
-
-    def fit(self, width: int) -> None:
-        self.rows = wrap(self._harmless, max(10, width - self._margin))
-
-    def plain(self) -> str:
-        return self._text.strip()
-
-
-def sentence_page(words: str) -> Prose:
+def sentence_page(words: str) -> PlainPage:
     """Shows a sentence in an empty view."""
-    return Prose(f"\n{words}", "soft", margin=3)
+    return PlainPage(f"\n{words}", "soft")
 
 
 class JsonPage(PlainPage):
@@ -214,7 +202,7 @@ class TextView(ScrollView, can_focus=True):
         self.page.fit(self.width)
         self._starts, rows = None, len(self.page)
         if self._wraps and rows <= MOST_WRAPPED:
-            heights = (len(_row_ends(self.page.text(index), width)) for index in range(rows))
+            heights = (len(_wrapped(self.page.text(index), width)[1]) for index in range(rows))
             *self._starts, rows = accumulate(heights, initial=0)
         self.virtual_size = Size(self.width, rows)
         self.refresh()
@@ -238,25 +226,39 @@ class TextView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         if self._wrapped_at != max(1, self.width):  # A scrollbar has come or gone.
             self.call_later(self._lay_out)
-        index, start, width = y + int(self.scroll_y), self._shift, max(1, self.width)
+        index, start, hang, width = y + int(self.scroll_y), self._shift, 0, max(1, self.width)
         end, own = start + width, "on pane" if self.has_focus else "on ground"
         if index >= self.virtual_size.height:
             return row(colors_of(self), own, width, [])
         if self._starts is not None:
             place = bisect_right(self._starts, index) - 1
-            ends, part = _row_ends(self.page.text(place), self._wrapped_at), index - self._starts[place]
-            index, start, end = place, ends[part - 1] if part else 0, ends[part]
+            (hang, ends), part = _wrapped(self.page.text(place), self._wrapped_at), index - self._starts[place]
+            index, start, end, hang = place, ends[part - 1] if part else 0, ends[part], hang if part else 0
         line, ground = self.page.line(index)
-        parts = _between(line, start, end)
+        parts = [(" " * hang, "ink"), *_between(line, start, end)]
         return row(colors_of(self), ground or own, max(width, width_of(parts)), parts).crop(0, width)
 
 
-def _row_ends(text: str, width: int) -> Sequence[int]:
-    """Returns where each row of a wrapped line ends, as an index of its characters."""
-    if text.isascii() or len(text) > _LONG:
+@lru_cache(maxsize=64)
+def _wrapped(text: str, width: int) -> tuple[int, Sequence[int]]:
+    """Returns how far the rows of a wrapped line are indented after the first, and where each row ends.
+
+    A row ends after a space, or within a word that is longer than two thirds of it.
+    """
+    if len(text) > _LONG:
         step = width if text.isascii() else max(1, width // 2)  # A character has two columns at most.
-        return range(step, max(len(text), 1) + step, step)
-    return list(accumulate(map(len, chop_cells(text, width))))
+        return 0, range(step, len(text) + step, step)
+    indent = len(text) - len(_INDENT.sub("", text, count=1))
+    hang = indent if indent <= width // 2 else 0
+    ends, start, room = list[int](), 0, width
+    while True:
+        part = text[start : start + 4 * room]
+        end = start + (room if part.isascii() else max(1, len("".join(chop_cells(part, room)[:1]))))
+        if end >= len(text):
+            return hang, [*ends, len(text)]
+        space = text.rfind(" ", max(indent + 1, start + (end - start) // 3), end + 1)
+        start, room = end if space < 0 else space + 1, width - hang
+        ends.append(start)
 
 
 def _between(line: Line, start: int, end: int) -> Line:
