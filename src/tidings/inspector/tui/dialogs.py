@@ -7,10 +7,9 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
@@ -72,25 +71,20 @@ class Confirm(Dialog[bool | None]):
 
 
 class Keys(Dialog[None]):
-    """The list of keys. Any key closes it, apart from those that scroll."""
+    """The list of keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,q,question_mark", "dismiss(None)", "Back", show=False)]
 
     def __init__(self) -> None:
         super().__init__("", "")
 
     def compose(self) -> ComposeResult:
-        with Vertical():
+        with VerticalScroll():
             sheet: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("keys.json").read_text("utf-8"))
             for title, keys in sheet.items():
                 shown = ((f"{key:<9}".replace("[ ]", r"\[ ]"), words) for key, words in keys.items())
                 lines = [f"[$t-accent]{key}[/] [$t-ink]{words}[/]" for key, words in shown]
                 yield Static("\n".join([f"[b]{title}[/]", *lines]))
-
-    def on_key(self, event: events.Key) -> None:
-        box, downward = self.query_one(Vertical), event.key in ("down", "j", "pagedown", "space")
-        if downward or event.key in ("up", "k", "pageup"):
-            (box.scroll_page_down if downward else box.scroll_page_up)(animate=False)
-        else:
-            self.dismiss(None)
 
     def on_click(self) -> None:
         self.dismiss(None)

@@ -23,7 +23,7 @@ from tidings.inspector.tui.screens.tasks import outcome_page, progress_words, re
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, clock, one_line
 from tidings.inspector.tui.widgets.forms import Complete, Form
 from tidings.inspector.tui.widgets.lists import Draw, RowList, Table
-from tidings.inspector.tui.widgets.text import TextPage, TextView
+from tidings.inspector.tui.widgets.text import TextPage, TextView, sentence_page
 from tidings.inspector.view.items import RequestView
 from tidings.inspector.view.view import ServerView
 
@@ -160,7 +160,8 @@ class CallForm(Container):
             if self._shown != "hint" and self.callee is not None:
                 self._shown = "hint"
                 self._state.show([])
-                self.reader.say(f"The result appears here. ctrl+r {self.callee.verb.lower()}s it.")
+                words = f"The result appears here. ctrl+r {self.callee.verb.lower()}s it."
+                self.reader.show(sentence_page(words))
             return
         now = self._pane.inspector.now()
         words, ink = request_state(request, now)

@@ -90,9 +90,6 @@ class Versions(Vertical):
         self.at = max(0, min(self.at + by, len(self.versions) - 1))
         self._draw()
 
-    def action_pick(self, at: int) -> None:
-        self.action_version(at - self.at)
-
     def _draw(self) -> None:
         if not self.versions:
             self.clear("Not read yet.")
@@ -117,7 +114,7 @@ class Versions(Vertical):
         first = max(0, min(self.at - most // 2, len(self.versions) - most))
         parts: list[BarPart] = [BarPart(f"{first} {earlier}", "faint", "version(-1)")] if first else []
         for at in range(first, min(first + most, len(self.versions))):
-            parts += [choice(clock(self.versions[at].at), f"pick({at})", on=at == self.at), BarPart("  ")]
+            parts += [choice(clock(self.versions[at].at), f"version({at - self.at})", on=at == self.at), BarPart("  ")]
         if before is None:
             parts.append(BarPart("the first version seen", "faint"))
         return parts

@@ -54,7 +54,7 @@ def as_words(value: Any, limit: int = 300) -> str:
 class MessageSource(EntrySource):
     """JSON-RPC messages: time, direction, content."""
 
-    noun, millis = "message", True
+    noun = "message"
     empty = "No message yet. Everything that goes over the wire appears here: C connects, and the first ones come."
 
     def text(self, entry: MessageView) -> str:
@@ -93,7 +93,7 @@ class MessageSource(EntrySource):
 class ExchangeSource(EntrySource):
     """HTTP exchanges: time, request, response."""
 
-    noun, millis = "exchange", True
+    noun = "exchange"
     empty = "No HTTP exchange. A server at a URL has them; a command speaks over its input and output."
 
     def text(self, entry: ExchangeView) -> str:
@@ -172,7 +172,7 @@ class LogsPane(SourcesPane):
             BarPart(" L", "accent"),
         ]
         brief = [BarPart(f"{self.level} on"), right[1], BarPart(f"   asked {self.asked}", "faint", "ask"), right[3]]
-        self._bar.show(parts, *([right, (parts, brief)] if self.source == "logs" else []))
+        self._bar.show(parts, right if self.source == "logs" else [], (parts, brief if self.source == "logs" else []))
 
     def action_level(self) -> None:
         self.level = LOG_LEVELS[(LOG_LEVELS.index(self.level) + 1) % 5]

@@ -87,11 +87,10 @@ class EntrySource:
     noun: ClassVar[str]
     empty: ClassVar[str]
     narrow = False  # There is little room: times are shown without their hours.
-    millis: ClassVar[bool] = False
 
-    def clock(self, at: float) -> str:
+    def clock(self, at: float | None) -> str:
         """Returns the time of an entry for its row."""
-        return clock(at, millis=self.millis and not self.narrow)[3 * self.narrow :]
+        return clock(at, millis=not self.narrow)[3 * self.narrow :]
 
     def model(self) -> RowSource[Any]:
         return ArrivingEntries(lambda entry: entry.seq, self.text)

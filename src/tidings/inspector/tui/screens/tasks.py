@@ -140,7 +140,8 @@ def outcome_page(request: RequestView, problems: list[str] | None = None) -> Tex
 def _outcome(request: RequestView, problems: list[str] | None) -> TextPage:
     if request.status == "cancelled":
         words: Line = [("Cancelled. ", "b-warn"), ("What it had done by then, the server knows.", "soft")]
-        return JoinedPage(words, *([] if request.error is None else [[], PlainPage(request.error.message, "soft")]))
+        why: list[Part] = [] if request.error is None else [[], PlainPage(request.error.message, "soft")]
+        return JoinedPage(words, *why)
     if request.error is not None:
         return error_page(request.error)
     if request.status == "completed":

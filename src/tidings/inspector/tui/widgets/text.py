@@ -117,8 +117,7 @@ class MarkdownPage(TextPage):
             return
         self._width = width
         console = Console(width=max(20, width), file=StringIO(), force_terminal=True, color_system="truecolor")
-        harmless = "\n".join(lines_of(self._text))
-        laid = console.render_lines(Markdown(harmless, hyperlinks=False), pad=False)
+        laid = console.render_lines(Markdown("\n".join(lines_of(self._text)), hyperlinks=False), pad=False)
         self.rows = [[(each.text, _markdown_ink(each.style or Style.null())) for each in line] for line in laid]
 
     def plain(self) -> str:
@@ -193,9 +192,6 @@ class TextView(ScrollView, can_focus=True):
             self._shift = 0
         self._key = key
         self._lay_out()
-
-    def say(self, words: str) -> None:
-        self.show(sentence_page(words))
 
     def _lay_out(self) -> None:
         self._wrapped_at = width = max(1, self.width)
