@@ -95,13 +95,13 @@ _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """A position in a log of changes: after the change numbered `version`, in the life of the log named `epoch`.
+    """A position in a log of changes: after the change numbered `version`, in the log's lifetime named `epoch`.
 
-    Cursors of one epoch are ordered by version. Those of two epochs cannot be compared, because the log was lost in
-    between. `term` names the part of the log to which the change belongs: it shows whether the log that is asked still
-    has that change, or was rolled back and has another one under the same version. As a string a cursor is
-    `epoch:version-term`, and without a term `epoch:version`. On the wire it is opaque to everyone but its server, which
-    seals it if some changes are private.
+    Cursors of one epoch are ordered by version. Cursors of two epochs cannot be compared, because the log was lost in
+    between. `term` names the part of the log to which the change belongs. It shows whether the log still has this
+    change, or was rolled back and has another change under the same version. As a string, a cursor is
+    `epoch:version-term`, or `epoch:version` without a term. To everyone but its server, it is opaque. The server seals
+    it if some changes are private.
     """
 
     epoch: str
@@ -113,7 +113,7 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: object) -> Self | None:
-        """Returns the cursor in `text`; None if it is not a cursor, so that the past is unknown."""
+        """Returns the cursor that `text` contains, or None if it is not a cursor."""
         if not isinstance(text, str):
             return None
         found = _CURSOR.fullmatch(text)

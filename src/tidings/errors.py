@@ -13,40 +13,40 @@
     │   ├── NotAuthorized                      the server refuses the credentials
     │   │   └── SignInNeeded                   a person has to sign in to the server
     │   ├── MessageTooLarge                    a message exceeds the size limit
-    │   ├── BusUnavailable        retryable    the bus is out of reach
-    │   ├── BusMismatch                        the bus has a log of another shape
+    │   ├── BusUnavailable        retryable    the bus cannot be reached
+    │   ├── BusMismatch                        the log of the bus has another format
     │   └── StateUnusable                      the file with a client's state cannot be used
     ├── TimedOut                  timeout      an answer did not come in time
-    │   ├── ConnectTimedOut       retryable    not connected within the limit
-    │   ├── RequestTimedOut       retryable    no answer to a request within the limit
+    │   ├── ConnectTimedOut       retryable    there was no connection within the limit
+    │   ├── RequestTimedOut       retryable    there was no answer to a request within the limit
     │   └── AnswerTimedOut                     the user did not answer
     ├── ProtocolError             protocol     one side broke the protocol
     │   ├── UnsupportedVersion                 the sides share no protocol version
     │   ├── MalformedMessage                   a message is not JSON-RPC, or has wrong types
-    │   ├── InvalidUri                         a URI is not valid, or cannot be subscribed to
+    │   ├── InvalidUri                         a URI is not valid, or nobody can subscribe to it
     │   └── NotSupported                       the other side lacks this capability
     ├── ServerError               server       the server refused
-    │   ├── RequestFailed                      an error that has no name of its own here
-    │   ├── ResourceNotFound                   there is no such resource, or no permission
-    │   ├── NotSubscribable                    the resource cannot be subscribed to
+    │   ├── RequestFailed                      an error without a class of its own
+    │   ├── ResourceNotFound                   there is no such resource, or you may not read it
+    │   ├── NotSubscribable                    clients cannot subscribe to the resource
     │   ├── SourceUnavailable     retryable    the resource cannot be watched at present
     │   ├── LimitReached          retryable    the server accepts no more at present
     │   ├── EventNotFound                      there is no such event type or subscription to events
     │   ├── CallbackFailed                     the address for webhooks cannot be used
-    │   ├── EffectUnknown                      it is not known if the call took effect
+    │   ├── EffectUnknown                      it is unknown whether the call took effect
     │   ├── TaskFailed                         a task ended with an error
-    │   ├── TaskCancelled                      a task was cancelled by the server, or by somebody else
+    │   ├── TaskCancelled                      a task was cancelled by the server or another client
     │   └── TaskLost                           the server no longer knows a task: its outcome is unknown
     └── Cancelled                 cancelled    this side cancelled
         ├── RequestCancelled                   this request was cancelled
-        └── Disconnected                       the connection was closed meanwhile
+        └── Disconnected                       the connection was closed on purpose meanwhile
 
 Each error has a `code` (stable, for programs), a `category` (one of the six above), `retryable` (true if the same call
-may succeed later with nothing else changed) and a `help`. It may have the `server`, the `method`, the `elapsed`
-seconds, the `data` of the other side, and `retry_after`, the seconds that the other side asks to wait. Errors never
-contain secrets.
+may succeed later with nothing else changed) and `help` (the command that explains it). It may also have the `server`,
+the `method`, the `elapsed` seconds, the `data` that the other side sent, and `retry_after`, the seconds that the other
+side asks to wait. Errors never contain secrets.
 
-Wrong arguments of a program, such as a negative window, raise Python's `ValueError` and `TypeError`.
+Wrong arguments in your program, such as a negative window, raise Python's `ValueError` or `TypeError`.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ EXPLAINED_BY = "tidings explain "
 
 
 class Category(StrEnum):
-    """The part in which an error arose."""
+    """The part of the system in which an error occurred."""
 
     CONNECTION = "connection"
     TRANSPORT = "transport"
@@ -68,12 +68,12 @@ class Category(StrEnum):
 
 
 class TidingsError(Exception):
-    """The root of the tree. Only its leaves, which have a `code`, are raised."""
+    """The root of the tree. Only the leaves of the tree, which have a `code`, are raised."""
 
     code: ClassVar[str] = ""
     category: ClassVar[Category]
     retryable: ClassVar[bool] = False
-    retry_after: float | None = None  # The seconds that the server asks to wait, by `Retry-After`.
+    retry_after: float | None = None  # The seconds that the server asks to wait, in `Retry-After`.
 
     def __init_subclass__(
         cls, *, code: str | None = None, category: Category | None = None, retryable: bool | None = None
@@ -101,7 +101,7 @@ class TidingsError(Exception):
 
     @property
     def help(self) -> str:
-        """The command that prints the page about this error and its cures."""
+        """The command that prints the help page of this error."""
         return EXPLAINED_BY + self.code
 
 
@@ -118,7 +118,7 @@ class ConnectionLost(NoConnection, code="connection-lost", retryable=True):
 
 
 class SessionExpired(NoConnection, code="session-expired", retryable=True):
-    """The server no longer knows this session. A new one has to be opened."""
+    """The server no longer knows this session. A new one must be opened."""
 
 
 class NotConnected(NoConnection, code="not-connected"):
@@ -146,7 +146,7 @@ class NotAuthorized(TransportError, code="not-authorized"):
 
 
 class SignInNeeded(NotAuthorized, code="sign-in-needed"):
-    """The server wants a sign-in: nobody is signed in, or the sign-in has ended or lacks a right."""
+    """The server requires a sign-in: nobody is signed in, or the sign-in has expired or lacks a right."""
 
 
 class MessageTooLarge(TransportError, code="message-too-large"):
@@ -154,15 +154,15 @@ class MessageTooLarge(TransportError, code="message-too-large"):
 
 
 class BusUnavailable(TransportError, code="bus-unavailable", retryable=True):
-    """The bus that carries changes between processes is out of reach."""
+    """The bus that carries changes between processes cannot be reached."""
 
 
 class BusMismatch(TransportError, code="bus-mismatch"):
-    """The store of a bus has a log of another shape than this bus needs."""
+    """The stored log of a bus does not have the format that this bus needs."""
 
 
 class StateUnusable(TransportError, code="state-unusable"):
-    """The file for a client's state cannot be used."""
+    """The file with a client's state cannot be used."""
 
 
 class TimedOut(TidingsError, category=Category.TIMEOUT):
@@ -198,7 +198,7 @@ class InvalidUri(ProtocolError, ValueError, code="invalid-uri"):
 
 
 class NotSupported(ProtocolError, code="not-supported"):
-    """The other side lacks a capability that this needs."""
+    """The other side lacks a capability that this operation needs."""
 
 
 class ServerError(TidingsError, category=Category.SERVER):
@@ -206,7 +206,7 @@ class ServerError(TidingsError, category=Category.SERVER):
 
 
 class RequestFailed(ServerError, code="request-failed"):
-    """The server answered with an error that has no name of its own here."""
+    """The server answered with an error that has no class of its own in Tidings."""
 
 
 class ResourceNotFound(ServerError, code="resource-not-found"):
@@ -214,15 +214,15 @@ class ResourceNotFound(ServerError, code="resource-not-found"):
 
 
 class NotSubscribable(ServerError, code="not-subscribable"):
-    """The resource may be read, but not subscribed to."""
+    """Clients cannot subscribe to this resource, although they may be able to read it."""
 
 
 class SourceUnavailable(ServerError, code="source-unavailable", retryable=True):
-    """The resource exists, but its source cannot be watched at present. Later it may."""
+    """The resource exists, but its source cannot be watched at present. Try again later."""
 
 
 class LimitReached(ServerError, code="limit-reached", retryable=True):
-    """The server accepts no more of these at present. Later it may."""
+    """The server accepts no more of these at present. Try again later."""
 
 
 class EventNotFound(ServerError, code="event-not-found"):
@@ -230,23 +230,23 @@ class EventNotFound(ServerError, code="event-not-found"):
 
 
 class CallbackFailed(ServerError, code="callback-failed"):
-    """The server cannot use the address to which it is to send events. `data` has the reason."""
+    """The server cannot use the address to which it should send events. `data` has the reason."""
 
 
 class EffectUnknown(ServerError, code="effect-unknown"):
-    """It is not known whether the call took effect, nor whether repeating it is safe."""
+    """It is not known whether the call took effect, or whether repeating it is safe."""
 
 
 class TaskFailed(ServerError, code="task-failed"):
-    """A tool call ran as a task at the server, and ended with an error."""
+    """A tool call that ran as a task at the server ended with an error."""
 
 
 class TaskCancelled(ServerError, code="task-cancelled"):
-    """A tool call ran as a task, which was cancelled: by the server, or by another client."""
+    """A tool call that ran as a task was cancelled by the server, or by another client."""
 
 
 class TaskLost(ServerError, code="task-lost"):
-    """The server no longer knows a task, or was out of reach for longer than it keeps it. The outcome is unknown."""
+    """The server no longer knows a task, or could not be reached before it dropped it. The outcome is unknown."""
 
 
 class Cancelled(TidingsError, category=Category.CANCELLED):

@@ -14,11 +14,11 @@ _FIRST_JITTER: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The delays before attempts: `delays[0]`, `delays[1]`, … seconds; the last one repeats.
+    """The delays in seconds before attempts: `delays[0]`, then `delays[1]`, and so on. The last one repeats.
 
-    Each is shortened or lengthened at random by up to `jitter` of itself, and by a fifth at most before a first
-    connection. A client that never was connected gives up after `tries` further attempts. A client that lost its
-    connection tries again without end, or gives up after `lost_tries` attempts in a row. None never gives up.
+    Each delay is shortened or lengthened at random by up to the fraction `jitter`, or by at most a fifth before the
+    first connection. A client that was never connected gives up after `tries` further attempts. A client that lost its
+    connection gives up after `lost_tries` attempts in a row. None means that it never gives up.
     """
 
     delays: Sequence[float] = (1.0, 2.0, 4.0, 8.0, 15.0)
@@ -36,11 +36,11 @@ class Backoff:
                 raise ValueError(f"Backoff needs {name} >= 0, or None for no end, not {tries!r}")
 
     def delay(self, attempt: int) -> float:
-        """Returns the seconds before an attempt without jitter. The first attempt is 0; a negative one counts as 0."""
+        """Returns the seconds before an attempt, without jitter. The first attempt has the number 0."""
         return self.delays[min(max(attempt, 0), len(self.delays) - 1)]
 
     def pause(self, attempt: int, chance: Callable[[], float] = random.random, *, first: bool = False) -> float:
-        """Returns the seconds before an attempt, with jitter. `first`: there was no connection yet."""
+        """Returns the seconds before an attempt, with jitter. `first`: there has been no connection yet."""
         jitter = min(self.jitter, _FIRST_JITTER) if first else self.jitter
         return jittered(self.delay(attempt), below=jitter, above=jitter, chance=chance)
 

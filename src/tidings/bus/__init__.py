@@ -1,24 +1,23 @@
 """The bus: carries changes between processes.
 
-A bus is a *compacted log*: it keeps the newest entry for each distinct change, under one rising version. Versions of
-entries that were replaced are gone, so a hole between two versions is normal and says nothing. The log has an
-*epoch*, which changes when the log was lost, and *terms* within it, which show whether it was replaced by an older copy
-of itself (`tidings.bus.shared.Terms`). Epoch, version and term together are a `Cursor`.
+A bus is a *compacted log*: it keeps the newest entry for each distinct change, numbered by one rising version. The
+versions of replaced entries are gone, so gaps between versions are normal and mean nothing. The log has an *epoch*,
+which changes when the log is lost. Within an epoch it has *terms*, which show whether it was replaced by an older copy
+of itself (`tidings.bus.shared.Terms`). Epoch, version and term together form a `Cursor`.
 
-Every bus keeps these promises, and `tests/bus/test_contract.py` tests them on each:
-- A change for which `publish` returned a cursor is delivered to every listener in every process, unless an equal change
-  with a higher version is delivered instead.
+Every bus keeps these promises, and `tests/bus/test_contract.py` tests them on each bus:
+- A change for which `publish` returned a cursor reaches every listener in every process, unless an equal change with a
+  higher version reaches it instead.
 - A listener gets changes in the order of their versions, on the event loop on which the bus was entered. An exception
-  that it raises is logged, and reaches nobody else.
+  that it raises is logged, and affects no other listener.
 - When the bus no longer knows what changed (the log was lost, or cut while this process was away), each listener is
   called once with `None` instead of a change: anything may have changed.
-- `since(cursor)` returns the newest entry for each distinct change after `cursor`, in order of version, or None if it
-  cannot know: another epoch, a version that is no longer covered, one from the future, or one that was lost when the
-  log was replaced by an older copy.
+- `since(cursor)` returns the newest entry for each distinct change after `cursor`, in order of version. It returns None
+  if it cannot know: the epoch is another one, or the version is no longer covered, lies in the future, or was lost when
+  the log was replaced by an older copy.
 
-Beside the log, a bus keeps `Records`: small values by key, such as legacy sessions. A bus of your own need not have
-them: its sessions then stay on the replica that opened them. `tidings.bus.streams` makes bounded streams of events and
-leases of the records.
+A bus also keeps `Records`: small values by key, such as legacy sessions. Your own bus need not have them: sessions then
+stay on the replica that opened them. `tidings.bus.streams` builds bounded event streams and leases on the records.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +38,7 @@ Listener = Callable[[Cursor, Change | None], None]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The part of the past that a bus keeps: at most `entries` distinct changes, none older than `age` seconds."""
+    """The number of past changes that a bus keeps: at most `entries` distinct ones, none older than `age` seconds."""
 
     entries: int = 65_536
     age: float = 86_400.0
@@ -53,7 +52,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class BusState:
-    """The state of the server or file behind a bus: `state` of every bus but `MemoryBus`."""
+    """The state of the server or file behind a bus. Every bus except `MemoryBus` has it as `state`."""
 
     connected: bool
     since: float  # In seconds since 1970
@@ -67,24 +66,24 @@ class StoredRecord:
 
     value: bytes
     revision: int
-    """More than 0, and another one after every write of this key, also if it was deleted or expired meanwhile."""
+    """Greater than 0, and different after every write of this key, even if it was deleted or expired meanwhile."""
 
 
 class Records(Protocol):
     """Small values by key, as durable as the log and shared by everyone who uses the same bus.
 
-    A key is at most 200 visible ASCII characters, a value at most 512 KiB. Each method raises `BusUnavailable` if the
-    bus is not entered, or cannot be reached in time: a write may then have happened or not.
+    A key has at most 200 visible ASCII characters, a value at most 512 KiB. Each method raises `BusUnavailable` if the
+    bus is not entered, or cannot be reached in time. A write may then have happened or not.
     """
 
     async def get(self, key: str) -> StoredRecord | None:
-        """Returns the record; None if there is none, or it has expired."""
+        """Returns the record. Returns None if there is no record, or it has expired."""
 
     async def put(self, key: str, value: bytes, *, seconds: float, revision: int | None = None) -> StoredRecord | None:
         """Stores `value` for `seconds`, and returns the record.
 
-        With a `revision` this happens only if the record still has it (0: if there is none); otherwise the result is
-        None, and nothing is stored.
+        With a `revision`, it stores only if the record still has this revision (0: if there is no record). Otherwise it
+        stores nothing and returns None.
         """
 
     async def delete(self, key: str) -> None:
@@ -92,9 +91,9 @@ class Records(Protocol):
 
 
 class Bus(Protocol):
-    """A compacted log of changes, shared by everyone who uses the same one.
+    """A compacted log of changes, shared by all of its users.
 
-    Enter it before use. Several may enter the same object: it is left when all of them have left.
+    Enter it with `async with` before use. The same object may be entered several times: it closes after the last exit.
     """
 
     @property
@@ -106,14 +105,14 @@ class Bus(Protocol):
         """Appends `change`, in place of an earlier equal one, and returns its cursor.
 
         Raises:
-            BusUnavailable: The change could not be stored, or the bus is not entered; it is not in the log. A bus with
-                a broker may keep it and store it when the broker is back: its error says so.
-            BusMismatch: The store of the log does not have the shape that this bus needs.
+            BusUnavailable: The change could not be stored, or the bus is not entered. The change is not in the log. A
+                bus with a broker may keep it and store it when the broker is back: the error says so.
+            BusMismatch: The stored log does not have the format that this bus needs.
         """
         ...
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Calls `listener` for every change after `head`. Returns a function that ends this; it may be called twice."""
+        """Calls `listener` for every change after `head`. Returns a function that ends the subscription."""
         ...
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:

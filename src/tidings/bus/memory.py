@@ -49,7 +49,7 @@ class MemoryBus:
         return self._log.after(cursor.version)
 
     async def oldest(self) -> tuple[Cursor, float | None]:
-        """Returns the cursor after which all changes are known. Times would be of another clock."""
+        """Returns the cursor after which all changes are known, without a time: this bus has its own clock."""
         self._log.expire(self._clock())
         return Cursor(self._epoch, self._log.start), None
 

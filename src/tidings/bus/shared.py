@@ -234,7 +234,7 @@ class SharedBus(ABC, Generic[SessionT]):
 
     @property
     def head(self) -> Cursor:
-        """The newest cursor that this process knows; one in no log before the bus was first entered."""
+        """The newest cursor that this process knows. Before the bus was first entered, it belongs to no log."""
         return self._listeners.head
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -467,8 +467,8 @@ class BrokerBus(SharedBus[BrokerSession]):
     async def publish(self, change: Change) -> Cursor:
         """Stores `change` in place of an earlier equal one, and returns its cursor.
 
-        If this fails or is cancelled, the change may still be published: the message says whether it is kept. To
-        publish it again does no harm. Raises `BusUnavailable`, `BusMismatch` or `InvalidUri`.
+        If this fails or is cancelled, the change may still be published: the error says whether it is kept. Publishing
+        it again does no harm. Raises `BusUnavailable`, `BusMismatch` or `InvalidUri`.
         """
         session, seconds, state = self._entered(), self._timeout, self._engine.state
         storable_key(change)  # Raises here, before the change waits with others.

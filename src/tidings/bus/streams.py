@@ -30,7 +30,7 @@ _CURSOR: Final = re.compile(r"([0-9a-f]{12})\.([0-9]{1,15})\.([0-9a-f]{8})?")
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The events of a stream that are kept: at most `count`, none older than `age` seconds, at most so many `bytes`."""
+    """Limits on the events that a stream keeps: their `count`, their `age` in seconds, and their size in `bytes`."""
 
     count: int = 10_000
     age: float = 86_400.0

@@ -1,10 +1,14 @@
-"""`bus_from_url`: a bus from a string, for settings such as `LiveServer(bus="nats://broker")`.
+"""`bus_from_url`: makes a bus from a string, for settings such as `LiveServer(bus="nats://broker")`.
 
-`memory:`; `sqlite:///absolute/path.db` or `sqlite:relative/path.db`; `nats://host` or `tls://host`, several separated
-by commas; `redis://host`, `rediss://host`, and the other URLs of a `RedisBus`. Options follow a `?`, as in
-`redis://host?prefix=news&entries=1000`. All buses have `entries` and `age` (seconds), which are their history.
+| URL | bus |
+|---|---|
+| `memory:` | `MemoryBus` |
+| `sqlite:///absolute/path.db` or `sqlite:relative/path.db` | `SqliteBus` |
+| `nats://host` or `tls://host`, or several separated by commas | `NatsBus` |
+| `redis://host` or `rediss://host` (its `url` has more forms) | `RedisBus` |
 
-An engine is imported only when a URL names it. Errors never show the text: it may hold a password.
+Options follow a `?`: `redis://host?prefix=news&entries=1000`. All have `entries` and `age` (seconds) of the `History`.
+An engine is imported only when a URL names it. Errors never show the URL, because it may contain a password.
 """
 
 import math
@@ -43,7 +47,7 @@ def bus_from_url(text: str) -> Bus:
 
     Raises:
         ValueError: The text is not the URL of a bus, or an option is unknown or has a wrong value.
-        ImportError: The package of the engine is not installed; the error says how to install it.
+        ImportError: The package of the engine is not installed. The error says how to install it.
     """
     scheme, colon, _ = text.partition(":")
     if not colon or not scheme.isalnum():

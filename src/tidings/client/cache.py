@@ -36,12 +36,12 @@ class ResourceRead:
 
     @property
     def text(self) -> str:
-        """All its text, in order. Empty if it has none."""
+        """All text of the content, in order. Empty if there is none."""
         return "".join(part.text for part in self.result.contents if isinstance(part, types.TextResourceContents))
 
     @property
     def digest(self) -> str:
-        """Equal for equal content. Watchers compare it."""
+        """A hash of the content, by which watchers notice a change."""
         return digest(self.result)
 
 
@@ -58,7 +58,7 @@ class TemplateRead:
 
     @property
     def text(self) -> str:
-        """All its text, in order. Empty if it has none."""
+        """All text of the content, in order. Empty if there is none."""
         return "".join(part.text for part in self.result.contents if isinstance(part, types.TextResourceContents))
 
 
@@ -124,18 +124,18 @@ class CacheInfo:
     """The use of a cache so far, and its size."""
 
     hits: int
-    """The number of look-ups by the program that found something."""
+    """The number of lookups by the program that found something."""
     misses: int
     entries: int
     size: int
-    """About how many bytes the content has."""
+    """The approximate size of the content, in bytes."""
 
 
 class Cache:
     """The latest content that the client knows, to read and to clear.
 
-    Content with a lifetime is dropped at its end, unless a subscription keeps it current. It counts for the limits
-    until it is asked for, or its room is needed.
+    Content with a lifetime is dropped when the lifetime ends, unless a subscription keeps it current. It still counts
+    toward the limits until somebody asks for it, or its space is needed.
     """
 
     def __init__(
@@ -156,15 +156,15 @@ class Cache:
         self._hits = self._misses = 0
 
     def get_resource(self, uri: str) -> ResourceRead | None:
-        """Returns the last read of a resource, unless it has changed since."""
+        """Returns the last read of a resource, unless the resource has changed since then."""
         return self._get(ContentKind.RESOURCE, uri, ResourceRead)
 
     def get_resource_template(self, uri_template: str) -> TemplateRead | None:
-        """Returns the last read through a template, unless it has changed since."""
+        """Returns the last read through a template, unless the resource has changed since then."""
         return self._get(ContentKind.TEMPLATE, uri_template, TemplateRead)
 
     def get_prompt(self, name: str) -> PromptGet | None:
-        """Returns the prompt as last filled in."""
+        """Returns the prompt as it was last filled in."""
         return self._get(ContentKind.PROMPT, name, PromptGet)
 
     def get_tool_call_result(self, tool_name: str) -> ToolCall | None:
@@ -176,7 +176,7 @@ class Cache:
         self._remove(ContentKind.RESOURCE, uri)
 
     def clear_resource_template(self, uri_template: str) -> None:
-        """Drops what was read through a template."""
+        """Drops everything that was read through a template."""
         self._remove(ContentKind.TEMPLATE, uri_template)
 
     def clear_resource_and_resource_template(self, uri: str) -> None:
@@ -203,7 +203,7 @@ class Cache:
 
     @property
     def info(self) -> CacheInfo:
-        """Hits, misses, entries and size at this moment."""
+        """The current numbers of hits, misses and entries, and the size."""
         return CacheInfo(self._hits, self._misses, len(self._entries), self._size)
 
     def _get(self, kind: ContentKind, key: str, of: type[InvocationT]) -> InvocationT | None:

@@ -68,10 +68,10 @@ class UnreadChanges:
 
 @dataclass(eq=False, repr=False)
 class StartedCall(Awaitable[ToolCall]):
-    """A tool call that was started by `client.start_call`. Await it for its result, or for the error that ended it.
+    """A tool call that was started with `client.start_call`. Await it to get its result, or to raise its error.
 
-    A task that is cancelled while it awaits the call cancels the call. A call that nobody awaits runs on, until it ends
-    or the client is closed.
+    If an asyncio task is cancelled while it awaits the call, the call is cancelled, too. A call that nobody awaits
+    continues until it ends or the client is closed.
     """
 
     entry: QueueEntry
@@ -82,19 +82,19 @@ class StartedCall(Awaitable[ToolCall]):
 
     @property
     def id(self) -> str:
-        """The id in `client.queue`."""
+        """The id of the call in `client.queue`."""
         return self.entry.id
 
     @property
     def task(self) -> RemoteTask | None:
-        """The task that it has become at the server. None if it has not, or not yet."""
+        """The task that the call has become at the server. None if it is not a task, or not yet."""
         return self.entry.task
 
     @property
     def state(self) -> Status | Literal["waiting", "sent", "working", "asking"]:
-        """The state: a final `Status`, or one of the following.
+        """The state of the call: a final `Status`, or one of the following.
 
-        "waiting" for its turn or for a connection, "sent", "working" as a task at the server, "asking" the user.
+        "waiting" for its turn or for a connection; "sent"; "working" as a task at the server; "asking" the user.
         """
         if self.entry.over:
             return self.entry.status
@@ -111,18 +111,18 @@ class StartedCall(Awaitable[ToolCall]):
 
     @property
     def questions(self) -> list[PendingRequest]:
-        """The questions to the user that it is known to have caused, oldest first, also those that are answered."""
+        """The questions to the user that the call is known to have caused: oldest first, answered ones included."""
         return list(self.entry.questions)
 
     def cancel(self) -> bool:
-        """Cancels the call: whoever awaits it gets `RequestCancelled`. Returns False if it has ended.
+        """Cancels the call. Awaiting it then raises `RequestCancelled`. Returns False if the call has already ended.
 
-        If it has become a task, the server is asked to cancel that.
+        If the call has become a task, the server is asked to cancel the task.
         """
         return self._queue.cancel(self.id)
 
     async def follow(self) -> AsyncGenerator[events.ProgressMade]:
-        """Yields the progress so far and whenever there is more, until the call has ended. A slow loop skips some.
+        """Yields the latest progress, then each further step until the call ends. A slow loop skips some.
 
         Each status message of a task counts as one step of progress.
         """

@@ -16,23 +16,23 @@ QUESTION_TASKS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Time limits."""
+    """Time limits, in seconds."""
 
     connect: float = 30.0
-    """For one attempt to connect, up to the end of the handshake. The time to sign in does not count."""
+    """For one attempt to connect, including the handshake. The time that a person takes to sign in does not count."""
     request: float = 60.0
-    """For an answer to one request. Progress starts it anew."""
+    """For an answer to one request. Each progress notification restarts this limit."""
     total: float = 300.0
-    """For one request in all: its turn in the queue, a reconnection, progress. A person's answer does not count."""
+    """For one request in all, including the queue and reconnections. The time for a person's answer does not count."""
     answer: float = 300.0
-    """For a person, a function or a script to answer a question of the server; and for a person to sign in."""
+    """For an answer to a question of the server, by a person, a function or a script. Also for a person to sign in."""
     ping: float = 10.0
-    """For an answer to a liveness check."""
+    """For the answer to a liveness check."""
     ping_interval: float = 30.0
-    """Between liveness checks."""
+    """The time between liveness checks."""
     silence: float = 600.0
-    """For a stream of changes from a server that neither states how often it sends keep-alives nor sends any. After
-    that, the client connects anew, and reads everything again."""
+    """For a silent stream of changes, if the server neither sends keep-alives nor states how often it sends them. After
+    that, the client connects again, and reads everything again."""
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -43,21 +43,21 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class ListChanged:
-    """The lists that are mirrored: loaded when connected, and again when the server announces a change."""
+    """The lists that the client mirrors: it loads them when it connects, and again when they change."""
 
     tools: bool = True
     resources: bool = True
-    """Resources and resource templates: the protocol has one notification for both."""
+    """Resources and resource templates. The protocol has one notification for both."""
     prompts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """The size of the cache. The least recently used goes first."""
+    """Limits on the size of the cache. The least recently used entries are dropped first."""
 
     entries: int = 10_000
     size: int = 256 * 2**20
-    """Bytes of content, for all entries together."""
+    """Bytes of content, in all entries together."""
 
     def __post_init__(self) -> None:
         _check_whole(self, entries=0, size=0)
@@ -65,11 +65,11 @@ class CacheLimits:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """The pauses between reads of a watched resource without a subscription.
+    """The pauses between reads of a resource that is watched without a subscription.
 
     The pause begins at `interval` seconds, and grows by half with each read that finds nothing new, up to `longest`. A
-    change brings it back to `interval`. It varies at random by `jitter` of itself, and is never shorter than the
-    lifetime that the server states.
+    change resets it to `interval`. It varies at random by the fraction `jitter`, and is never shorter than the lifetime
+    that the server states for the content.
     """
 
     interval: float = 5.0
@@ -93,21 +93,21 @@ class ClientConfig:
     cache: CacheLimits = field(default_factory=CacheLimits)
     poll: Poll = field(default_factory=Poll)
     concurrency: int = 1
-    """The user's requests that run at once. Refreshes do not count."""
+    """The number of the user's requests that run at the same time. Refreshes do not count."""
     history: int = 100
-    """Ended requests that are remembered."""
+    """The number of ended requests that are remembered."""
     max_message: int = 32 * 2**20
-    """Bytes of one message from the server. A longer one is refused."""
+    """The maximum size of one message from the server, in bytes. A larger one is refused."""
     max_pages: int = 1_000
-    """Pages of one list. A list with more pages is refused."""
+    """The maximum number of pages in one list. A list with more pages is refused."""
     max_items: int = 1_000_000
-    """Items of one list. What follows them is left out."""
+    """The maximum number of items in one list. Further items are left out."""
     check_output: bool = True
-    """True if a tool's result is checked against the schema that the server announced, and refused if it does not fit.
-    What takes longer than about a second to check, or a pattern that takes too long, is let through."""
+    """Check each tool result against the schema that the server announced, and refuse it if it does not fit. A result
+    or a pattern that takes longer than about a second to check is accepted."""
     tasks: bool = True
-    """True if the server is told that this client takes a task as the answer to a tool call. Without it, a server
-    answers when the tool has ended, or says that it cannot."""
+    """Tell the server that this client accepts a task as the answer to a tool call. Otherwise, a server answers when
+    the tool has ended, or refuses the call."""
 
     def __post_init__(self) -> None:
         _check_whole(self, concurrency=1, history=0, max_message=1024, max_pages=1, max_items=1)
@@ -125,13 +125,13 @@ class State(StrEnum):
     """The state of a connection."""
 
     DISCONNECTED = "disconnected"
-    """Not asked for, ended on purpose, or the tries are used up."""
+    """The client was never asked to connect, was disconnected on purpose, or has given up."""
     CONNECTING = "connecting"
     """An attempt is in progress."""
     CONNECTED = "connected"
     """The handshake is done, and the server answers."""
     DISCONNECTING = "disconnecting"
-    """It is being closed on purpose."""
+    """The connection is being closed on purpose."""
     ERROR = "error"
     """An attempt failed, or the connection was lost. Another attempt follows, unless the client gives up."""
 

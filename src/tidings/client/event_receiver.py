@@ -41,13 +41,13 @@ _REMEMBERED: Final = 7 * 86_400.0  # Seconds. Servers give up long before.
 
 
 class EventReceiver:
-    """Receives webhooks, and calls `handle` with each event: what it raises makes the server send the event again.
+    """Receives webhooks, and calls `handle` with each event. If `handle` raises, the server sends the event again.
 
     Args:
-        secrets: The secret that the server was given when it was subscribed to, or several while one is replaced.
-        handle: A function, which may be async. `EventsTruncated` says that some events are gone.
-        state: A file that remembers which events were handed on. Without it, a restart forgets them.
-        clock: Returns the time, in seconds since 1970.
+        secrets: The secret that was given to the server with the subscription, or several while you replace one.
+        handle: A function, which may be async. It gets `EventsTruncated` if some events are lost.
+        state: A file that records the events that were handled. Without it, they are forgotten at a restart.
+        clock: Returns the time in seconds since 1970.
 
     Raises:
         ValueError: A secret has the wrong form.

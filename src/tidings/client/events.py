@@ -1,7 +1,7 @@
-"""Everything that happens to a client, as values in the past tense, and `EventHub`, which delivers them.
+"""The events of a client, named in the past tense, and `EventHub`, which delivers them.
 
-`ResourceUpdated` is the change itself, the same type that the server published. Events are delivered synchronously, in
-the order in which things happened: when a handler gets `ResourceUpdated`, the old content has left the cache.
+`ResourceUpdated` is the change itself, of the type that the server published. Events are delivered synchronously, in
+the order in which things happened: when a handler gets `ResourceUpdated`, the cache no longer has the old content.
 """
 
 import inspect
@@ -46,21 +46,21 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True)
 class ChangeReceived:
-    """The server sent a notification of a change. Precedes everything that follows from it, such as `ResourceUpdated`.
+    """The server sent a notification of a change. This event comes before its effects, such as `ResourceUpdated`.
 
-    Sent for every such notification, even if nobody subscribed to it. Times are seconds since 1970.
+    It is sent for every such notification, even if nobody subscribed to the resource. Times are seconds since 1970.
     """
 
     change: Change
     received: float
     published: float | None = None
-    """The time at which the server published the change, if it says so."""
+    """The time at which the server published the change, if the server says so."""
     source: float | None = None
     """The time at which the source of the resource changed, if the server says so."""
     cursor: str | None = None
-    """The place in the server's log, if it has one."""
+    """The position in the server's log, if it has one."""
     unread: int = 0
-    """The number of earlier changes of the same resource that no read has followed yet."""
+    """The number of earlier changes of the same resource that have not been read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,9 @@ class ReadCompleted:
     entry: "QueueEntry"
     """The request, with its times."""
     change: ChangeReceived | None = None
-    """The latest change before the read began, unless an earlier read followed it."""
+    """The latest change before the read began, unless an earlier read already covered it."""
     changes: int = 0
-    """The number of changes that this is the first read after."""
+    """The number of changes that this read is the first to cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +120,15 @@ class SubscriptionsChanged:
 
 @dataclass(frozen=True, slots=True)
 class ChangesMissed:
-    """The stream of changes was interrupted, and the server cannot say what it missed. All of it is read again.
+    """The stream of changes was interrupted, and the server cannot say which were missed. Everything is read again.
 
-    A connection that was lost and restored sends it, too. There is no `StateChanged` if only the stream was lost.
+    This event is also sent when a lost connection is restored. If only the stream was lost, no `StateChanged` is sent.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFailed:
-    """The server refuses a subscription that it had accepted, or one that `watch` needs. `watch` then polls."""
+    """The server refused a subscription that it had accepted before, or one that `watch` needs. `watch` then polls."""
 
     uri: str
     error: TidingsError
@@ -204,9 +204,9 @@ class ProgressMade:
 
 @dataclass(frozen=True, slots=True)
 class TaskChanged:
-    """A tool call became a task at the server, a task is followed again, or the server says something new about it.
+    """A tool call became a task at the server, a task is followed again, or the server reports something new about it.
 
-    Also sent when its changes come by notification from now on, or no longer.
+    Also sent when notifications of the task's changes begin or end.
     """
 
     task: "RemoteTask"
@@ -214,14 +214,14 @@ class TaskChanged:
 
 @dataclass(frozen=True, slots=True)
 class PendingAdded:
-    """The server asks for something: `client.pending` has it."""
+    """The server asked for something. The question is in `client.pending`."""
 
     request: "PendingRequest"
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSettled:
-    """A question of the server was answered, refused, or is no longer open."""
+    """A question of the server was answered or refused, or is no longer open."""
 
     request: "PendingRequest"
     outcome: Any
@@ -246,7 +246,7 @@ class CancelledReceived:
 
 @dataclass(frozen=True, slots=True)
 class NotificationReceived:
-    """The server sent a notification that no other event stands for."""
+    """The server sent a notification for which there is no other event."""
 
     method: str
     params: Mapping[str, Any] | None
@@ -289,7 +289,7 @@ Handler = Callable[[EventT], Any]
 
 
 class EventHub:
-    """Delivers events to handlers. A handler that raises is logged; the others get the event all the same."""
+    """Delivers events to handlers. If a handler raises, this is logged, and the other handlers still get the event."""
 
     def __init__(self) -> None:
         self._handlers: dict[type[Any], list[Handler[Any]]] = {}
@@ -305,7 +305,7 @@ class EventHub:
         return lambda: handlers.remove(handler) if handler in handlers else None
 
     def wanted(self, kind: type[Any]) -> bool:
-        """Returns whether an event of this kind has a handler. Frequent events need not be made without one."""
+        """Returns whether events of this kind have a handler. Without one, frequent events need not be created."""
         return bool(self._everything or self._handlers.get(kind))
 
     def emit(self, event: Event) -> None:
@@ -318,7 +318,7 @@ class EventHub:
                 logger.exception("a handler for %s failed", type(event).__name__)
 
     async def stream(self, limit: int = 10_000) -> AsyncIterator[Event]:
-        """Yields every event until the client is closed. Of more than `limit` that wait, the oldest go."""
+        """Yields every event until the client is closed. If more than `limit` events wait, the oldest are dropped."""
         waiting: deque[Event] = deque(maxlen=limit)
         missed, closes = 0, self._closes
 

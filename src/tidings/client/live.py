@@ -33,9 +33,9 @@ YieldT = TypeVar("YieldT")
 
 
 class LiveClient:
-    """A client of one MCP server: connect once, and your copy stays current.
+    """A client of one MCP server. You connect once, and your copy stays current.
 
-    Made by `tidings.connect`. Use it with `async with`, or call `connect` and `aclose`.
+    `tidings.connect` creates it. Use it with `async with`, or call `connect` and `aclose`.
     """
 
     def __init__(self, wiring: Any) -> None:  # A `ClientWiring`, which is no part of the public types.
@@ -47,7 +47,7 @@ class LiveClient:
 
     @property
     def name(self) -> str:
-        """The server's name for people. Secrets are left out."""
+        """The server's name, to show to people. It contains no secrets."""
         return self._wiring.name
 
     @property
@@ -57,12 +57,12 @@ class LiveClient:
 
     @property
     def connected(self) -> bool:
-        """True if the server answers, as far as is known."""
+        """True if the server answers, as far as the client knows."""
         return self._connection.connected
 
     @property
     def error(self) -> TidingsError | None:
-        """The last failure of the connection, until it is connected again."""
+        """The last failure of the connection. None once it is connected again."""
         return self._connection.error
 
     @property
@@ -77,7 +77,7 @@ class LiveClient:
 
     @property
     def transport(self) -> Literal["stdio", "http", "sse", "memory"]:
-        """The transport. For a URL, the one that was found last."""
+        """The transport. For a URL, the one that was last found to work."""
         match self._wiring.target:
             case HttpTarget(kind=kind):
                 return "sse" if self._wiring.is_sse else kind or "http"
@@ -88,23 +88,23 @@ class LiveClient:
 
     @property
     def pid(self) -> int | None:
-        """The process number of a server that is a command, while it is connected."""
+        """The process id of a server that runs as a command, while it is connected."""
         link = self._connection.link
         return None if link is None else link.pid
 
     @property
     def protocol_version(self) -> str | None:
-        """The version of the protocol that both sides agreed on last."""
+        """The protocol version that both sides last agreed on."""
         return self._wiring.server and self._wiring.server.protocol_version
 
     @property
     def era(self) -> Era | None:
-        """The era of that version: "modern" (from 2026-07-28 on) or "legacy", which begins with a handshake."""
+        """The era of `protocol_version`: "modern" (2026-07-28 and later) or "legacy", which begins with a handshake."""
         return self._wiring.server and self._wiring.server.era
 
     @property
     def server_info(self) -> types.Implementation | None:
-        """The server's name and version, as it states them."""
+        """The name and version that the server states."""
         return self._wiring.server and self._wiring.server.info
 
     @property
@@ -114,7 +114,7 @@ class LiveClient:
 
     @property
     def instructions(self) -> str | None:
-        """The server's instructions for a model."""
+        """The server's instructions for models."""
         return self._wiring.server and self._wiring.server.instructions
 
     async def __aenter__(self) -> Self:
@@ -129,7 +129,7 @@ class LiveClient:
         await self.aclose()
 
     async def connect(self) -> None:
-        """Connects, and loads the lists that are mirrored.
+        """Connects, and loads the mirrored lists.
 
         Raises:
             TidingsError: All attempts failed.
@@ -137,7 +137,7 @@ class LiveClient:
         await self._wiring.begin()
 
     async def reconnect(self) -> None:
-        """Tries to connect again now: after the client gave up, or before a pause is over."""
+        """Tries to connect again now, without waiting for the next attempt, or after the client gave up."""
         self._subscriptions.abandon(None)
         await self._connection.reconnect()
 
@@ -154,9 +154,9 @@ class LiveClient:
                 await self._wiring.store.aclose()
 
     def on(self, kind: type[EventT], handler: Handler[EventT]) -> Callable[[], None]:
-        """Calls `handler` with each event of this kind, until the returned function is called.
+        """Calls `handler` with each event of this kind. Call the returned function to stop this.
 
-        A handler may be a coroutine function. One that raises is logged, and does not affect the others.
+        A handler may be async. If it raises, this is logged, and other handlers are not affected.
         """
         return self._wiring.events.on(kind, handler)
 
@@ -176,24 +176,24 @@ class LiveClient:
         since: str | None = None,
         limit: int = 10_000,
     ) -> AsyncIterator[Any]:
-        """Yields every event of this client until it is closed; or with a name, events of the server (MCP Events).
+        """Yields every event of this client until it is closed. With a name, yields events of the server (MCP Events).
 
-        Of the client, `EventsMissed` says that the loop was more than `limit` behind.
+        For events of the client, `EventsMissed` says that the loop was more than `limit` events behind.
 
-        Events of the server come by stream where it has streams, else by polls, and go on after lost connections.
-        `EventsTruncated` says that some are gone. With `state`, a loop over the same name and arguments goes on where
-        the last one ended, also after a restart. An event counts as handled when the loop asks for the next one.
+        Events of the server come by stream or by polling, and continue after a lost connection. `EventsTruncated` says
+        that some are lost. With `state`, a loop over the same name and arguments continues where the last one ended,
+        even after a restart. An event counts as handled when the loop asks for the next one.
 
         Args:
             name: The name of an event of the server, for example "order.created".
-            arguments: The arguments by which its events are chosen.
-            since: The cursor of an event: what came after it comes first. Without it and `state`, from now on.
-            limit: The events of the client that may wait for the loop.
+            arguments: The arguments that select the events.
+            since: The cursor of an event, to begin after it. Without `since` and `state`, the loop begins now.
+            limit: The number of the client's events that may wait for the loop.
 
         Raises:
             EventNotFound: The server has no such event for this user.
             NotSupported: The server has no MCP Events.
-            TidingsError: There will be no more events, or `since` is not a cursor of this server.
+            TidingsError: No more events will come, or `since` is not a cursor of this server.
         """
         if name is None:
             return self._wiring.events.stream(limit)
@@ -225,26 +225,26 @@ class LiveClient:
         return [each for mirror in self._lists for each in mirror.malformed]
 
     async def list_tools(self) -> list[types.Tool]:
-        """Loads the server's tools, all pages."""
+        """Loads all pages of the server's tools."""
         return list(await self._lists.tools.load())
 
     async def list_resources(self) -> list[types.Resource]:
-        """Loads the server's resources, all pages."""
+        """Loads all pages of the server's resources."""
         return list(await self._lists.resources.load())
 
     async def list_resource_templates(self) -> list[types.ResourceTemplate]:
-        """Loads the server's resource templates, all pages."""
+        """Loads all pages of the server's resource templates."""
         return list(await self._lists.templates.load())
 
     async def list_prompts(self) -> list[types.Prompt]:
-        """Loads the server's prompts, all pages."""
+        """Loads all pages of the server's prompts."""
         return list(await self._lists.prompts.load())
 
     # Requests.
 
     @property
     def queue(self) -> RequestQueue:
-        """The requests that wait, run and ended."""
+        """The requests that are waiting, running or ended."""
         return self._wiring.queue
 
     @property
@@ -264,19 +264,19 @@ class LiveClient:
         *,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> ResourceRead:
-        """Reads a resource. Always asks the server; `cache.get_resource` has what was read last."""
+        """Reads a resource. This always asks the server. `cache.get_resource` returns what was read last."""
         return await self._calls.read(uri, metadata, timeout)
 
     async def read_resource_from_template(
         self, uri_template: str, params: Mapping[str, str], metadata: Mapping[str, Any] | None = None
     ) -> TemplateRead:
-        """Reads the resource of one of `resource_templates`, filled in with `params`."""
+        """Reads a resource by one of `resource_templates`, filled in with `params`."""
         return await self._calls.read_from_template(uri_template, params, metadata)
 
     async def get_prompt(
         self, name: str, arguments: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None
     ) -> PromptGet:
-        """Gets a prompt, filled in by the server. Arguments that are not texts are sent as JSON."""
+        """Gets a prompt, filled in by the server. Arguments that are not strings are sent as JSON."""
         return await self._calls.get_prompt(name, arguments, metadata)
 
     async def call_tool(
@@ -289,17 +289,17 @@ class LiveClient:
         on_progress: OnProgress | None = None,
         idempotent: bool = False,
     ) -> ToolCall:
-        """Calls a tool. A failure that the tool reports is in `result.is_error`; others are raised, and cached too.
+        """Calls a tool. A failure that the tool reports is in `result.is_error`. Others are raised, and also cached.
 
-        With `idempotent` it is called again if the connection was lost meanwhile, even if the server does not say that
-        this is safe.
+        If the connection is lost meanwhile, `idempotent` lets the client call again, even if the server does not say
+        that this is safe.
 
-        A server may run the tool as a task, which is followed to its end. It takes as long as it takes; with a
-        `timeout`, at most so many seconds without a new status message. Then the task goes on: see `tasks`.
+        A server may run the tool as a task, which the client follows to its end, however long that takes. A `timeout`
+        limits the time without a new status message. The task continues even after that: see `tasks`.
 
         Raises:
             EffectUnknown: The connection was lost meanwhile, and the tool is not marked as safe to call twice.
-            TaskFailed: It ran as a task, which ended with an error.
+            TaskFailed: The tool ran as a task, which ended with an error.
             TaskCancelled: The task was cancelled, but not by this call.
             TaskLost: The server no longer knows the task.
             TidingsError: Anything else that went wrong.
@@ -308,14 +308,14 @@ class LiveClient:
 
     @property
     def tasks(self) -> list[RemoteTask]:
-        """The tool calls that run as tasks at the server, and whose outcome this client has not got yet.
+        """The tool calls that run as tasks at the server, if this client does not have their outcome yet.
 
-        With `state`, those that an earlier process began are among them.
+        With `state`, they include tasks that an earlier process began.
         """
         return self._wiring.tasks.known
 
     def task(self, task_id: str) -> RemoteTask:
-        """Returns a task by its id, which may come from elsewhere. Nothing is sent until it is awaited or asked."""
+        """Returns a task by its id, even if another client began it. Nothing is sent until you use the task."""
         return self._wiring.tasks.find(task_id)
 
     def start_call(
@@ -328,7 +328,7 @@ class LiveClient:
         on_progress: OnProgress | None = None,
         idempotent: bool = False,
     ) -> StartedCall:
-        """Starts a tool call, and returns it at once. Await it for what `call_tool` returns or raises."""
+        """Starts a tool call, and returns it immediately. Await it for what `call_tool` returns or raises."""
         return self._calls.start_call(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
 
     async def complete(
@@ -351,15 +351,15 @@ class LiveClient:
         started: Callable[[QueueEntry], None] | None = None,
         capabilities: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Sends any request through the queue, and returns its result as it is: nothing is checked or cached.
+        """Sends any request through the queue, and returns its result unchanged: nothing is checked or cached.
 
-        With `safe` it is sent again if the connection was lost meanwhile. `started` gets its entry in `queue`. With
-        `capabilities` it states these instead of the client's own, in the modern era.
+        With `safe`, the request is sent again if the connection is lost meanwhile. `started` is called with its entry
+        in `queue`. In the modern era, the request states `capabilities` instead of the client's own.
 
         Raises:
             EffectUnknown: The connection was lost meanwhile, and `safe` was not given.
             TidingsError: Anything else that went wrong.
-            ValueError: It cannot be sent: `params` is not JSON, or `method` is that of a notification.
+            ValueError: The request cannot be sent: `params` is not JSON, or `method` is that of a notification.
         """
         more: Any = {"on_progress": on_progress, "started": started, "capabilities": capabilities}
         return await self._calls.request(method, params, timeout, safe=safe, **more)
@@ -369,20 +369,20 @@ class LiveClient:
         await (await self._connection.ready()).notify_raw(method, dict(params or {}))
 
     async def ping(self) -> float:
-        """Asks the server whether it is there, outside the queue. Returns the seconds that the answer took.
+        """Asks the server, outside the queue, whether it is there. Returns the seconds that the answer took.
 
         Raises:
-            RequestTimedOut: No answer within `Timeouts.ping`.
+            RequestTimedOut: There was no answer within `Timeouts.ping`.
             TidingsError: Anything else that went wrong.
         """
         return await self._calls.ping(lambda: self._wiring.feed().ping())
 
     def cancel(self, request_id: str) -> bool:
-        """Cancels a request that waits or runs, by its id in `queue`. Returns False if it has ended."""
+        """Cancels a request that waits or runs, by its id in `queue`. Returns False if it has already ended."""
         return self.queue.cancel(request_id)
 
     async def set_log_level(self, level: types.LoggingLevel) -> None:
-        """Asks the server for log messages of this level and above, on this connection and on later ones."""
+        """Asks the server for log messages of this level and above, on this and later connections."""
         await self._wiring.set_log_level(level)
 
     # Subscriptions.
@@ -394,32 +394,32 @@ class LiveClient:
 
     @property
     def subscriptions(self) -> list[str]:
-        """The established subscriptions: URIs, and prefixes with a `*`."""
+        """The established subscriptions: URIs, and prefixes that end in `*`."""
         return list(self._subscriptions)
 
     def is_subscribed(self, uri: str) -> bool:
-        """Returns whether this is one of `subscriptions`."""
+        """Returns whether `uri` is one of `subscriptions`."""
         return uri in self._subscriptions
 
     def is_fresh(self, uri: str) -> bool:
-        """Returns whether the copy in the cache is known to be what the server has now."""
+        """Returns whether the copy in the cache is known to be current."""
         return self.connected and self._subscriptions.is_fresh(uri)
 
     async def subscribe(self, uris: str | Sequence[str], *, refresh: bool = False) -> None:
-        """Subscribes to resources. A text that ends in `*` stands for all URIs that begin with what precedes it.
+        """Subscribes to resources. A string that ends in `*` is a prefix: it stands for all URIs that begin with it.
 
-        Subscriptions outlive a lost connection, until `unsubscribe` or `disconnect`. An update drops the cached content
-        and is announced as `ResourceUpdated`.
+        Subscriptions last until `unsubscribe` or `disconnect`, even if the connection is lost meanwhile. An update
+        drops the cached content, and is announced as `ResourceUpdated`.
 
         Args:
             uris: One URI or prefix, or several.
-            refresh: Read each resource now and after each change; what a prefix covers, after each change. Announced
-                as `ResourceContentChanged`, or as `RefreshFailed`.
+            refresh: Read each resource now and after each change. Resources that a prefix covers are read only after a
+                change. Each read is announced as `ResourceContentChanged` or `RefreshFailed`.
 
         Raises:
-            NotSupported: The server offers no subscriptions. (`watch` polls then.)
-            RequestTimedOut: No connection lasted long enough to establish them.
-            TidingsError: The server refused one of them. The others are established.
+            NotSupported: The server offers no subscriptions. (`watch` works anyway: it polls.)
+            RequestTimedOut: No connection lasted long enough to establish the subscriptions.
+            TidingsError: The server refused one of the subscriptions. The others are established.
         """
         seconds = self._wiring.config.timeouts.total
         try:
@@ -435,24 +435,24 @@ class LiveClient:
             raise RequestTimedOut(text, server=self.name, method="resources/subscribe", elapsed=seconds) from None
 
     async def unsubscribe(self, uris: str | Sequence[str]) -> None:
-        """Undoes `subscribe`. What is not subscribed to is ignored."""
+        """Ends subscriptions. URIs without a subscription are ignored."""
         await self._subscriptions.remove([uris] if isinstance(uris, str) else uris)
 
     def watch(
         self, uris: str | Sequence[str], *, missing: Literal["raise", "wait"] = "raise"
     ) -> AsyncGenerator[ResourceRead]:
-        """Yields the content of a resource now, and whenever it is different; of several, each.
+        """Yields the content of each resource now, and again whenever it is different.
 
-        A resource that disappears does not end the loop: its content follows when it is back, if it is different.
+        A resource that disappears does not end the loop. When it is back, its content is yielded if it is different.
 
         Args:
             uris: One URI or several.
-            missing: If none of them exists at the beginning: "wait" for one to appear, or "raise".
+            missing: If none of them exists at the beginning, "wait" for one to appear, or "raise" an error.
 
         Raises:
             InvalidUri: One of them is not a URI.
             ResourceNotFound: None of them exists at the beginning.
-            TidingsError: There will be no more content: one of them cannot be read, or the client gave up connecting.
+            TidingsError: No more content will come: one of them cannot be read, or the client gave up connecting.
         """
         return self._begun(self._subscriptions.watches.watch(*check_watched(uris, missing)))
 
@@ -465,24 +465,23 @@ class LiveClient:
         first: bool = False,
         missing: Literal["raise", "wait"] = "raise",
     ) -> AsyncGenerator[ChangeBatch]:
-        """Yields what changed since the last time, in batches: for agents, to which each batch costs a turn.
+        """Yields what changed since the last time, in batches: for agents, which need a turn for each batch.
 
-        Each change has the URI, the new text and the difference from what was yielded before. A change is yielded once,
-        the last one always. A batch counts as handled when the loop asks for the next one; otherwise the next loop gets
-        it again. With `state`, this holds over restarts of the program.
+        Each change has the URI, the new text, and the difference from what was yielded before. Changes that follow each
+        other quickly may be merged, but the last one is always yielded. A batch counts as handled when the loop asks
+        for the next one; otherwise the next loop gets it again. With `state`, this holds across restarts.
 
         Args:
             uris: One URI or several.
-            at_most_every: The least number of seconds from one batch to the next.
-            name: Tells loops apart. Each name has a record of its own of what was yielded.
-            first: Yield the content of resources that are new to the loop, too. Without it, their content is where the
-                loop begins.
+            at_most_every: The minimum number of seconds from one batch to the next.
+            name: Tells loops apart. What was yielded is recorded for each name separately.
+            first: Also yield the content of resources that are new to the loop. Otherwise, only later changes.
             missing: As for `watch`.
 
         Raises:
             InvalidUri: One of them is not a URI.
             ResourceNotFound: None of them exists at the beginning, or ever did for this loop.
-            TidingsError: There will be no more changes: one of them cannot be read, or the client gave up connecting.
+            TidingsError: No more changes will come: one of them cannot be read, or the client gave up connecting.
         """
         watched, patient = check_watched(uris, missing)
         if not watched:
@@ -509,10 +508,10 @@ class LiveClient:
     async def wait_fresh(self) -> None:
         """Waits until everything that is subscribed to, watched or mirrored is known to be current.
 
-        The server is asked whether it is there: one that died a moment ago could not have announced a change. Changes
-        that arrive before its answer are read, such as those that came while this process stood still.
+        The client asks the server whether it is there: one that died a moment ago could not have announced a change.
+        Changes that arrive before the answer are read first, such as those that came while this process was suspended.
 
         Raises:
-            TidingsError: That will not happen: the client gave up connecting, or was disconnected.
+            TidingsError: This will not happen, because the client gave up connecting or was disconnected.
         """
         await self._wiring.until_fresh()

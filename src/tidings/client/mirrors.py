@@ -33,7 +33,7 @@ _RETRIES: Final = Backoff((0.5, 2.0, 10.0, 60.0), jitter=0.5)
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """An item of a list that breaks the protocol. It is kept apart, and the rest of the list is used."""
+    """An item of a list that breaks the protocol. It is set aside, and the rest of the list is used."""
 
     item: Any
     reason: str

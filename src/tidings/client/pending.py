@@ -46,18 +46,18 @@ class PendingRequest:
     id: str
     kind: Kind
     request: Params = None
-    """The server's parameters. None for roots."""
+    """The parameters of the server's request. None for roots."""
     server: str = ""
     created_at: datetime = field(default_factory=partial(datetime.now, UTC))
     call: QueueEntry | None = None
-    """The request that led to it, such as a tool call. None if that is not certain."""
+    """The request that led to the question, such as a tool call. None if this is not certain."""
     outcome: Any = None
-    """The answer, the refusal, or the reason why there is none: see docs/client.md. None while it waits."""
+    """The answer, the refusal, or the reason why there is no answer: see docs/client.md. None while it waits."""
     settled: anyio.Event = field(default_factory=anyio.Event, init=False, repr=False, compare=False)
 
     @property
     def age(self) -> float:
-        """Seconds since it arrived."""
+        """Seconds since the question arrived."""
         return max(0.0, (datetime.now(UTC) - self.created_at).total_seconds())
 
     @property
@@ -161,7 +161,7 @@ def _root(value: object) -> types.Root:
 
 
 def refusal(reason: str) -> ErrorData:
-    """Returns what a responder returns to refuse. The server gets the reason."""
+    """Returns the value with which a responder refuses to answer. The server gets the reason."""
     return refused(RequestCancelled(reason))
 
 
@@ -185,8 +185,8 @@ class NotPending(LookupError):
 class Pending:
     """The requests that wait for an answer, oldest first. Use it on the event loop of its client.
 
-    `timeout` is in seconds, for responders and person together; None waits as long as the server does. `responder` is
-    tried on every question, `roots` before it on questions for roots. `cause` finds the request that led to a question.
+    `timeout` is in seconds, for responders and person together. None waits as long as the server does. `responder` is
+    tried for every question; for roots, `roots` is tried first. `cause` finds the request that led to a question.
     `asking` is entered while a question is open.
     """
 
@@ -211,7 +211,7 @@ class Pending:
 
     @property
     def asks(self) -> bool:
-        """True if anybody is there to answer questions of all kinds."""
+        """True if there is somebody to answer questions of all kinds."""
         return self._responder is not None
 
     @property
@@ -236,8 +236,8 @@ class Pending:
         """Answers with a result of the SDK or with a plain value: see docs/client.md.
 
         Raises:
-            NotPending: No such request waits.
-            ValueError: The answer does not fit the question. The request goes on waiting.
+            NotPending: There is no such request waiting.
+            ValueError: The answer does not fit the question. The request continues to wait.
         """
         entry = self[request_id]
         self._settle(entry, answer_to(entry.request, result))
@@ -255,7 +255,7 @@ class Pending:
         self._act(request_id, "cancel")
 
     def close(self, reason: str = "The client disconnected") -> None:
-        """Rejects everything that waits, because the connection ends."""
+        """Rejects all waiting requests, because the connection ends."""
         for entry in self:
             self._settle(entry, Disconnected(reason, server=self.server or None))
 
@@ -264,7 +264,7 @@ class Pending:
         return await self._ask(params)
 
     async def answer(self, request: types.InputRequest, call: QueueEntry | None = None) -> Answer | ErrorData:
-        """Asks a question that `call` led to, and that no request of the server carried."""
+        """Asks a question that `call` led to, and that did not come as a request of the server."""
         return await self._ask(None if isinstance(request, types.ListRootsRequest) else request.params, call)
 
     def _act(self, request_id: str, action: Literal["decline", "cancel"]) -> None:

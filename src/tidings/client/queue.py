@@ -39,13 +39,13 @@ class QueueEntry:
     method: str
     params: Mapping[str, Any]
     aside: bool = False
-    """True if it bypasses the queue, as the client's own requests do."""
+    """True if the request bypasses the queue, as the client's own requests do."""
     routine: bool = False
-    """True if it is not announced and not remembered: it is one of very many, such as a look at a task."""
+    """True if the request is neither announced nor remembered, because there are many of its kind: polls of a task."""
     task: "RemoteTask | None" = field(default=None, repr=False)
-    """The task at the server that it has become, if it is a tool call that has become one."""
+    """The task at the server that this tool call has become, if it has."""
     on_behalf_of: "QueueEntry | None" = field(default=None, repr=False)
-    """The tool call whose task it is about."""
+    """The tool call whose task this request is about."""
     status: Status = Status.PENDING
     created_at: float = field(default_factory=time.time)
     started_at: float | None = None
@@ -54,11 +54,11 @@ class QueueEntry:
     """The server's answer."""
     error: BaseException | None = None
     attempts: int = 0
-    """The number of times that it was sent."""
+    """The number of times that the request was sent."""
     progress: "ProgressMade | None" = field(default=None, repr=False)
     """The last progress that the server reported."""
     questions: "list[PendingRequest]" = field(default_factory=list["PendingRequest"], repr=False)
-    """The questions to the user that it is known to have caused, oldest first, also those that are answered."""
+    """The questions to the user that it has caused, as far as is known: oldest first, answered ones included."""
     is_sent: bool = field(default=False, repr=False)  # An answer of the server is awaited.
     may_have_arrived: bool = field(default=False, repr=False)  # False only where the transport proves it.
     held_back: bool = field(default=False, repr=False)  # It waits for a sign-in, and has not been sent.
@@ -67,7 +67,7 @@ class QueueEntry:
     holds: int = field(default=0, repr=False)  # The number of a person's answers that it waits for.
     scope: anyio.CancelScope | None = field(default=None, repr=False)
     seconds: float = field(default=0.0, repr=False)
-    """The seconds for an answer. `until` is the end of all attempts, in the loop's time."""
+    """The seconds for an answer. `until` is the end of all attempts, by the loop's clock."""
     until: float = field(default=0.0, repr=False)
     on_progress: ProgressFnT | None = field(default=None, repr=False)
     cancel_reason: TidingsError | None = field(default=None, repr=False)
@@ -75,22 +75,22 @@ class QueueEntry:
 
     @property
     def name(self) -> str:
-        """The tool, the prompt or the URI that it is about; its method, if it names none."""
+        """The tool, the prompt or the URI that the request names; its method if it names none."""
         return str(self.params.get("name") or self.params.get("uri") or self.method)
 
     @property
     def over(self) -> bool:
-        """True if it has ended."""
+        """True if the request has ended."""
         return self.status not in (Status.PENDING, Status.IN_PROGRESS)
 
     def hold(self) -> None:
-        """Stops its clock, while a person is asked."""
+        """Stops the time limit while a person is asked."""
         self.holds += 1
         if self.scope is not None:
             self.scope.deadline = math.inf
 
     def release(self) -> None:
-        """Starts its clock anew, once all answers are there."""
+        """Restarts the time limit once all answers are there."""
         self.holds -= 1
         if not self.holds and self.scope is not None:
             now = anyio.current_time()
@@ -110,7 +110,7 @@ class QueueStatus:
 
 
 class RequestQueue:
-    """First come, first served; `concurrency` at once."""
+    """The queue of requests: first come, first served, with `concurrency` requests at the same time."""
 
     def __init__(
         self, *, concurrency: int = 1, history: int = 1_000, on_change: Callable[[QueueEntry], None] = lambda _: None
@@ -195,7 +195,7 @@ class RequestQueue:
         return (*self._running.values(), *self._aside.values(), *self._waiting.values())
 
     def cancel(self, request_id: str) -> bool:
-        """Cancels a request that waits or runs. Returns False if it has ended."""
+        """Cancels a request that waits or runs. Returns False if it has already ended."""
         entry = self._running.get(request_id) or self._waiting.get(request_id) or self._aside.get(request_id)
         if entry is None:
             return False
@@ -217,7 +217,7 @@ class RequestQueue:
                 entry.scope.cancel()
 
     def running(self) -> Iterator[QueueEntry]:
-        """Yields the requests that run. What goes on as a task is none: no answer of the server is due."""
+        """Yields the requests that run. A call that continues as a task is not one: no answer of the server is due."""
         return (entry for entry in (*self._running.values(), *self._aside.values()) if entry.task is None)
 
     def is_busy(self) -> bool:

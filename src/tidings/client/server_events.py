@@ -38,20 +38,20 @@ _ids = count(1)
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """An event of the server. An event with an `id` that is known is a repetition."""
+    """An event of the server. If its `id` is already known, the event is a repetition."""
 
     name: str
     id: str
     data: Any
     cursor: str | None
-    """The place after it: `client.events(name, since=cursor)` goes on there."""
+    """The position after this event: `client.events(name, since=cursor)` continues there."""
     at: datetime | None = None
-    """The time at which it happened."""
+    """The time of the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventsTruncated:
-    """Some events are gone: the server no longer has all that came after the last one."""
+    """Some events are lost: the server no longer has all events after the last one that it delivered."""
 
     name: str
     cursor: str | None

@@ -51,9 +51,9 @@ _INPUT_REQUEST: Final[TypeAdapter[InputRequest]] = TypeAdapter(InputRequest)
 
 
 class RemoteTask(Awaitable[ToolCall]):
-    """A tool call that the server runs as a task. Its attributes are what is known last.
+    """A tool call that the server runs as a task. Its attributes show the last known state.
 
-    Await it for its outcome, as that of `call_tool`. Made by the client: see `client.task` and `StartedCall.task`.
+    Await it for what `call_tool` returns or raises. The client makes it: see `client.task` and `StartedCall.task`.
     """
 
     def __init__(self, owner: Any, task_id: str, form: TaskForm | None = None) -> None:
@@ -61,26 +61,26 @@ class RemoteTask(Awaitable[ToolCall]):
         self.id: str = task_id
         self.form: TaskForm = form or TaskForm()
         self.tool: str | None = None
-        """The tool that was called, if that is known."""
+        """The tool that was called, if known."""
         self.arguments: Mapping[str, Any] | None = None
         self.call: StartedCall | None = None
-        """The call that follows it to its end, if there is one."""
+        """The call that follows the task to its end, if there is one."""
         self.state: TaskState | None = None
-        """The server's last statement about it. None if there was none yet in this process."""
+        """The last state that the server reported to this process. None if there is none yet."""
 
     @property
     def status(self) -> TaskStatus | None:
-        """The status; None if the server has not been asked yet."""
+        """The status. None if the server has not been asked yet."""
         return None if self.state is None else self.state.status
 
     @property
     def message(self) -> str | None:
-        """The server's words about the status."""
+        """The server's message about the status."""
         return None if self.state is None else self.state.message
 
     @property
     def over(self) -> bool:
-        """True if it has ended at the server."""
+        """True if the task has ended at the server."""
         return self.state is not None and self.state.over
 
     @property
@@ -93,26 +93,26 @@ class RemoteTask(Awaitable[ToolCall]):
 
     @property
     def ttl(self) -> float | None:
-        """The seconds since its creation for which the server keeps it. None if there is no limit."""
+        """The seconds for which the server keeps the task, counted from its creation. None if there is no limit."""
         return None if self.state is None else self.state.ttl
 
     @property
     def poll_interval(self) -> float | None:
-        """The seconds that the server asks to wait between two looks at it."""
+        """The interval, in seconds, at which the server asks to be polled."""
         return None if self.state is None else self.state.poll_interval
 
     @property
     def listening(self) -> bool:
-        """True if the server announces its changes on a stream at present. Otherwise it is polled."""
+        """True if the server currently announces changes of the task on a stream. Otherwise, the client polls."""
         return self._owner.stream.carries(self.id)
 
     @property
     def questions(self) -> list[PendingRequest]:
-        """Its questions to the user in this process, oldest first, also those that are answered."""
+        """The questions of the task to the user of this process: oldest first, answered ones included."""
         return [] if self.call is None else self.call.questions
 
     async def refresh(self) -> "RemoteTask":
-        """Asks the server once for its state, and returns the task. Nobody is asked anything.
+        """Asks the server once for the state of the task, and returns the task. The user is asked nothing.
 
         Raises:
             TaskLost: The server does not know it.
@@ -128,11 +128,11 @@ class RemoteTask(Awaitable[ToolCall]):
         return self
 
     def resume(self) -> "StartedCall":
-        """Follows it to its end, as the call that began it does. Returns that call if it still does."""
+        """Follows the task to its end. Returns a call to await: the one that already follows the task, if any."""
         return self._owner.resume(self)
 
     async def cancel(self) -> None:
-        """Asks the server to cancel it, which it may do later, or never.
+        """Asks the server to cancel the task. The server may do so later, or never.
 
         Raises:
             TaskLost: The server does not know it.

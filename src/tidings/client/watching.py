@@ -365,27 +365,27 @@ _GATHER: Final = 0.05  # Seconds in which resources that change together come in
 
 @dataclass(frozen=True, slots=True)
 class ResourceChange:
-    """A resource whose content differs from what the loop was given before."""
+    """A resource whose content differs from what the loop got before."""
 
     uri: str
     read: ResourceRead | None
-    """The content now. None if the resource is gone."""
+    """The current content. None if the resource is gone."""
     before: str | None
-    """The text that the loop was given before. None if the resource did not exist, or is new to the loop."""
+    """The text that the loop got before. None if the resource did not exist, or is new to the loop."""
 
     @property
     def text(self) -> str | None:
-        """The text now. None if the resource is gone; empty if it has none, such as an image."""
+        """The current text. None if the resource is gone; empty if it has no text, like an image."""
         return None if self.read is None else self.read.text
 
     @property
     def diff(self) -> str:
-        """The difference between `before` and `text`, as the lines of a patch."""
+        """The difference between `before` and `text`, as a diff."""
         return "\n".join(unified((self.before or "").splitlines(), (self.text or "").splitlines()))
 
 
 class ChangeBatch(list[ResourceChange]):
-    """The changes that a loop is given at once."""
+    """The changes that a loop gets in one step."""
 
     def __init__(self, changes: Iterable[ResourceChange], record: Any, name: str) -> None:
         super().__init__(changes)
@@ -394,9 +394,9 @@ class ChangeBatch(list[ResourceChange]):
         self._is_confirmed = False
 
     async def confirm(self) -> None:
-        """Counts the batch as handled now, and not only when the loop asks for the next one.
+        """Marks the batch as handled now, not only when the loop asks for the next one.
 
-        For loops that end with a batch: one that was not confirmed is handed out again, by the next loop.
+        Use it if the loop ends after this batch: otherwise, the next loop gets the batch again.
         """
         if not self._is_confirmed:
             self._is_confirmed = True

@@ -388,29 +388,29 @@ def connect(
     """Returns a client of a server, for use with `async with`.
 
     Args:
-        target: A URL (`"https://host/mcp"`; streamable HTTP, or SSE where the server has only that), a command
-            (`["python", "server.py"]`, or one text), a JSON file of servers (`"mcp.json#name"`), or a server object.
-        era: `"auto"` uses the newest version that both sides know; `"legacy"` the old handshake; or a modern version.
-        config: Timeouts, limits, backoff.
-        state: A file that keeps content, subscriptions and the place in the server's log for the next process.
+        target: A URL (`"https://host/mcp"`, for streamable HTTP, or SSE if the server has only that), a command
+            (`["python", "server.py"]`, or one string), a JSON file of servers (`"mcp.json#name"`), or a server object.
+        era: `"auto"` (the newest version that both sides know), `"legacy"` (the old handshake) or a modern version.
+        config: Timeouts, limits, backoff and other settings.
+        state: A file that keeps content, subscriptions and the position in the server's log for the next process.
         headers: Sent with each HTTP request.
         token: Sent as `Authorization: Bearer …`.
         auth: An `httpx2.Auth`, such as the SDK's `OAuthClientProvider`.
-        env: Added to the environment of a command.
+        env: Variables to add to the environment of a command.
         cwd: The folder in which a command runs.
         environ: The variables for `${NAME}` in a JSON file: pass `os.environ`.
-        answer: Answers the server's questions to the user: `"ask"` puts them into `client.pending`; a function; or
-            the path of a script in YAML or JSON. Without it, the server is told that nobody can be asked.
+        answer: Answers the server's questions to the user. Pass `"ask"` to put them into `client.pending`, a function,
+            or the path of a script in YAML or JSON. Without it, the server is told that nobody can be asked.
         roots: The folders or URIs that the server may work in.
         log_level: The lowest level of log messages that the server should send.
-        tap: Gets each message and HTTP exchange, with secrets masked: see `tidings.client.Tap`.
-        client_info: The name and version of your program, for the server. Without it, those of Tidings.
+        tap: Gets each message and HTTP exchange, with secrets masked. See `tidings.client.Tap`.
+        client_info: The name and version of your program, which the server sees. By default, those of Tidings.
         experimental: Experimental capabilities of your program, by name.
         extensions: Extensions that your program supports, by identifier, with their settings.
 
     Raises:
-        BadTarget: `target` is not understood, or an option does not fit it.
-        ValueError: `era` or `answer` is none of the above.
+        BadTarget: `target` is not valid, or an option does not fit it.
+        ValueError: `era` or `answer` is not one of the above.
     """
     if era not in ("auto", "legacy", *MODERN_PROTOCOL_VERSIONS):
         hint = " (for this version use era='legacy')" if era in HANDSHAKE_PROTOCOL_VERSIONS else ""

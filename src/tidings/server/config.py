@@ -15,11 +15,11 @@ from tidings.changes import check_subscription
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """Merges changes that follow each other quickly, separately for each resource and each list.
+    """Merges changes that follow each other quickly. Each resource and each list is merged separately.
 
-    All changes are stored in the log at once. The first is also sent at once. Changes within the next `window` seconds
-    are held back and merged. They are sent when `window` seconds have passed without another change, or `max_wait`
-    seconds after the first that was held back, whichever is earlier. A window of 0 turns merging off.
+    Every change is stored in the log at once, and the first is also sent at once. Changes within the next `window`
+    seconds are held back and merged. They are sent after `window` seconds without another change, or `max_wait` seconds
+    after the first change that was held back, whichever comes first. A window of 0 turns merging off.
     """
 
     window: float = 0.01
@@ -42,35 +42,35 @@ CoalesceSetting = Coalesce | Mapping[str, Coalesce]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The number of subscribers that one server process accepts, and the time that it waits for readers."""
+    """Limits on the subscribers of one server process, and on the time that it waits for slow readers."""
 
     streams: int = 20_000
-    """Subscribers at once: listen streams and legacy sessions together."""
+    """Subscribers at the same time: listen streams and legacy sessions together."""
     streams_per_client: int = 2_000
-    """Subscribers at once for one client: a signed-in user, else a network address (of IPv6, a network), or all pipes.
-    It may hold the same part of `sessions` and `memory`, and of everything at most as much as is still free."""
+    """Subscribers of one client at the same time. A client is a signed-in user, or a network address (for IPv6, a
+    network), or all pipes. It gets the same share of `sessions` and `memory`, and never more than is still free."""
     memory: int = 1_000_000_000
-    """Bytes that all streams, sessions and subscriptions together may take."""
+    """Bytes of memory that all streams, sessions and subscriptions may use together."""
     subscriptions: int = 10_000
-    """URIs and prefixes for one stream or one legacy session."""
+    """URIs and prefixes that one stream or one legacy session may subscribe to."""
     backlog: int = 4_096
-    """Distinct changes that may wait for one subscriber. Only subscribers with prefixes can exceed it: the others
-    have at most one waiting change for each subscription."""
+    """Distinct changes that may wait for one subscriber. Only a subscriber with prefixes can exceed this: others have
+    at most one waiting change for each subscription."""
     write_deadline: float = 30.0
-    """Seconds for which a reader may take nothing before its stream is cut off."""
+    """Seconds that a reader may go without reading before its stream is cut off."""
     liveness: float = 60.0
-    """Seconds for which a legacy session without an open stream counts as a subscriber, and after which a network
-    peer that acknowledges nothing is given up."""
+    """Seconds for which a legacy session without an open stream still counts as a subscriber. Also the seconds after
+    which a network peer that acknowledges nothing is considered dead."""
     permission: float = 30.0
-    """Seconds for which an answer of `authorize` counts. After that, it is asked again before a notification."""
+    """Seconds for which an answer of `authorize` is valid. Later, it is called again before the next notification."""
     sessions: int = 10_000
-    """Legacy sessions at once over streamable HTTP. Further ones are refused with HTTP 503."""
+    """Legacy sessions over streamable HTTP at the same time. More are refused with HTTP 503."""
     session_idle: float = 1_800.0
-    """Seconds without a request or an open stream, after which a legacy session over streamable HTTP ends."""
+    """A legacy session over streamable HTTP ends after this many seconds without a request or an open stream."""
 
     without_bus: float = 10.0
-    """Seconds for which a server that cannot reach its bus goes on. After that it ends its streams and accepts no new
-    ones until the bus is back, because its subscribers would not be told of changes."""
+    """Seconds for which a server continues when it cannot reach its bus. After that, it ends its streams and accepts no
+    new ones until the bus is back, because its subscribers would miss changes without knowing."""
 
     def __post_init__(self) -> None:
         _check_numbers(self)
@@ -78,29 +78,29 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """Settings of waiting for changes: the tool `wait_for_change`, and tools that run as tasks. Times are in seconds.
+    """Settings for the tool `wait_for_change`, and for tools that run as tasks. Times are in seconds.
 
-    A client that declares the tasks extension gets a task, which lasts until something changes. The call of another
-    client is answered within `longest_call`.
+    A client that declares the tasks extension gets a task, which lasts until something changes. Calls of other clients
+    are answered within `longest_call`.
     """
 
     longest_call: float = 25.0
-    """For which a call waits that is not a task. Some hosts give up after 60 seconds."""
+    """The longest wait of a call that is not a task. Some hosts give up after 60 seconds."""
     longest_task: float = 43_200.0
-    """For which a task waits: it then completes, and says that nothing has changed. And for which a tool runs as a
-    task: it is then broken off."""
+    """The longest life of a task. A wait then completes, and reports that nothing has changed. A tool that is still
+    running is stopped."""
     quiet: float = 1.0
-    """Without a further change, after which the changes are reported together: each report costs a model's turn."""
+    """Changes are reported together after this time without another one, because each report costs a model's turn."""
     longest_quiet: float = 5.0
-    """After the first change, at which the changes are reported even if more follow."""
+    """The longest time after the first change before they are reported, even if more follow."""
     poll: float = 1.0
-    """Between two looks at a task, which clients are asked to keep to."""
+    """The interval at which clients are asked to poll a task."""
     keep: float = 86_400.0
-    """For which the result of a task is kept: of a wait after its longest time, of a tool after its end."""
+    """The time that a result is kept: counted from `longest_task` for a wait, and from its end for a tool."""
     waits_per_client: int = 100
-    """Waits at once for one client: a signed-in user, else a network address, or all pipes."""
+    """Waits of one client at the same time. A client is a signed-in user, or a network address, or all pipes."""
     running_per_client: int = 50
-    """Tools that run as tasks at once for one client. Each process counts for itself."""
+    """Tools that run as tasks for one client at the same time. Each process counts separately."""
     hints: bool = False
     """Append "changed since you last read" to the results of other tools, once for each change."""
 
@@ -112,20 +112,20 @@ class Waking:
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """Settings of the webhooks of MCP Events. Times are in seconds."""
+    """Settings for the webhooks of MCP Events. Times are in seconds."""
 
     per_client: int = 100
-    """Subscriptions of one signed-in user."""
+    """Subscriptions that one signed-in user may have."""
     longest: float = 86_400.0
-    """For which a subscription is granted, unless its subscriber asks for less."""
+    """The time for which a subscription is granted, unless its subscriber asks for less."""
     timeout: float = 10.0
-    """For the answer of a receiver."""
+    """The time limit for a receiver's answer."""
     retries: Sequence[float] = (5.0, 30.0, 120.0, 600.0)
-    """Before each further try of a delivery, give or take a fifth. After the last it is parked."""
+    """The pauses before each retry of a delivery, plus or minus a fifth. After the last retry, delivery is parked."""
     lease: float = 10.0
-    """After which another replica takes over the deliveries of one that was killed."""
+    """The time after which another replica takes over the deliveries of a replica that was killed."""
     local: bool = False
-    """For development: permits http, receivers on this machine, and subscribers who have not signed in."""
+    """For development: permits plain HTTP, receivers on this machine, and subscribers who have not signed in."""
 
     def __post_init__(self) -> None:
         _check_numbers(self, endless=False)
@@ -134,16 +134,16 @@ class Webhooks:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Settings of MCP Events. Times are in seconds."""
+    """Settings for MCP Events. Times are in seconds."""
 
     retention: Retention = Retention()  # noqa: RUF009 - a frozen value
-    """The events that are kept of each type, if it does not say otherwise."""
+    """The events that are kept of each type, unless its declaration sets its own `retention`."""
     longest_poll: float = 25.0
-    """For which a poll waits at most. Some hosts give up after 60 seconds."""
+    """The longest wait of a poll. Some hosts give up after 60 seconds."""
     poll: float = 1.0
-    """Between two polls, which clients are asked to keep to."""
+    """The interval at which clients are asked to poll."""
     error_codes: Literal["sketch", "sep-3415"] = "sketch"
-    """The numbers of errors: those that ChatGPT documents, or those of SEP-3415."""
+    """The numeric error codes to use: those that ChatGPT documents, or those of SEP-3415."""
     webhooks: Webhooks = field(default_factory=Webhooks)
 
     def __post_init__(self) -> None:

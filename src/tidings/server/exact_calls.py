@@ -63,7 +63,7 @@ class ExactServer(LiveServer[None]):
         return McpServerAdapter(self).items("tool")
 
     def add_tool(self, fn: Callable[..., Any], name: str | None = None, *args: Any, **options: Any) -> None:
-        """Adds a tool, which refuses arguments that it does not have. See `MCPServer.add_tool`."""
+        """Adds a tool that refuses unknown arguments. See `MCPServer.add_tool`."""
         super().add_tool(fn, name, *args, **options)
         tool = self.tools_by_name[name or fn.__name__]
         model = tool.fn_metadata.arg_model
@@ -78,7 +78,7 @@ class ExactServer(LiveServer[None]):
         hints: ToolAnnotations,
         refusals_told: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Adds a tool with its docstring as its description, and short schemas. `refusals_told` surrounds calls."""
+        """Adds a tool with short schemas. Its docstring is its description. Each call runs inside `refusals_told`."""
 
         @wraps(function)
         async def call(**arguments: Any) -> CallToolResult | InputRequiredResult:
@@ -95,7 +95,7 @@ class ExactServer(LiveServer[None]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Calls a tool. Raises `ToolError` in words for the caller, or `UnexpectedToolError` if it failed otherwise."""
+        """Calls a tool. Raises `ToolError` with a message for the caller. Other failures are `UnexpectedToolError`s."""
         tools = self.tools_by_name
         if name not in tools:
             raise ToolError(f"There is no tool {name!r}.{_suggestion(name, tools)}")
@@ -115,7 +115,7 @@ class ExactServer(LiveServer[None]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
-        """Returns a prompt. Raises `MCPError` in words for the caller, or `ValueError` if it failed otherwise."""
+        """Returns a prompt. Raises `MCPError` with a message for the caller, or `ValueError` for other failures."""
         prompts: dict[str, Prompt] = McpServerAdapter(self).items("prompt")
         if name not in prompts:
             raise MCPError(INVALID_PARAMS, f"There is no prompt {name!r}.{_suggestion(name, prompts)}")
@@ -139,7 +139,7 @@ class ExactServer(LiveServer[None]):
     def add_documented_prompt(
         self, function: Callable[..., Awaitable[list[ContentBlock]]], title: str, refusals: tuple[type[Exception], ...]
     ) -> None:
-        """Adds a prompt with its docstring as its description. The client is told the `refusals`, no other errors."""
+        """Adds a prompt. Its docstring is its description. The client sees the messages of `refusals` only."""
 
         @wraps(function)
         async def get(*args: str, **arguments: str) -> list[ContentBlock]:

@@ -171,18 +171,18 @@ class Live:
     def on_first_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
         """Decorates a function to be called when a resource gets its first subscriber.
 
-        It is called with the variables of `pattern` (a URI, a prefix or a template), and with the subscription itself
-        if it has a parameter `uri`. It may be async. The subscription is acknowledged after the call, so that no change
-        is missed that is watched from then on. If it raises, the subscription is refused. Only `ResourceNotFound`,
-        `NotSubscribable` and `SourceUnavailable` of `tidings.errors` are shown to the subscriber. A prefix is passed as
-        it is: `feed://*` matches `feed://{id}` as `id="*"`.
+        The function is called with the variables of `pattern` (a URI, a prefix or a template), and with the subscribed
+        URI if it has a parameter `uri`. It may be async. The subscription is acknowledged only after the call, so no
+        change is missed that the function watches for. If the function raises, the subscription is refused. Only
+        `ResourceNotFound`, `NotSubscribable` and `SourceUnavailable` of `tidings.errors` are shown to the subscriber. A
+        prefix is passed unchanged: `feed://*` matches `feed://{id}` with `id="*"`.
         """
         return self._hook("on_first_subscriber", pattern)
 
     def on_last_subscriber(self, pattern: str) -> Callable[[HookT], HookT]:
         """Decorates a function to be called when a resource has lost its last subscriber.
 
-        It is also called after an `on_first_subscriber` function that raised, to clean up what that had begun.
+        The function is also called when an `on_first_subscriber` function raised, to clean up after it.
         """
         return self._hook("on_last_subscriber", pattern)
 
@@ -197,17 +197,17 @@ class Live:
         return register
 
     def task(self, tool: str, mode: TaskMode = True) -> None:
-        """Lets a tool run as a task for the clients that declare the tasks extension. The others wait for its result.
+        """Lets a tool run as a task for clients that declare the tasks extension. Other clients wait for its result.
 
-        Its call is answered at once. The client asks for the result later, or listens for it, also after a restart, on
-        any replica. `ctx.report_progress` sets the status message, and `ctx.elicit` asks the user in between.
+        The call is answered immediately. The client polls for the result or listens for it, on any replica and even
+        after a restart. `ctx.report_progress` sets the status message, and `ctx.elicit` asks the user a question.
 
         Args:
-            tool: Its name. A `LiveServer` has an option of `tool()` instead.
-            mode: "required" refuses clients without the extension; False ends this.
+            tool: The name of the tool. With a `LiveServer`, use `tool(task=...)` instead.
+            mode: "required" refuses clients without the extension; False makes it an ordinary tool again.
 
         Raises:
-            ValueError: There is no such mode, or "required" is given to a server without tasks: its `waking` is None.
+            ValueError: There is no such mode, or the mode is "required" and the server has no tasks (`waking=None`).
         """
         if mode not in (True, False, "required"):
             raise ValueError(f"task is True, False or 'required', not {mode!r}.")
@@ -224,19 +224,19 @@ class Live:
         arguments: type[BaseModel] | None = None,
         retention: Retention | None = None,
     ) -> Callable[[ModelT], ModelT]:
-        """Decorates a pydantic model that becomes the payload of an event, which `notify.event` publishes.
+        """Decorates a pydantic model: the payload of a type of event, which `notify.event` publishes.
 
         Args:
-            name: Its name, for example "order.created".
-            description: The meaning of the event, for models; the docstring of the payload if it is not given.
-            arguments: The arguments by which a subscriber chooses, as a pydantic model. Each that is given has to equal
-                the field of the payload with its name, unless the model has a method `matches(payload) -> bool`.
-            retention: The events that are kept, if not those of `Events.retention`.
+            name: The name of the event, for example "order.created".
+            description: Explains the event to models. By default, the docstring of the payload.
+            arguments: A pydantic model of the arguments that select events. An argument that a subscriber gives must
+                equal the payload's field of the same name, unless the model has a method `matches(payload) -> bool`.
+            retention: The events that are kept. By default, `Events.retention`.
 
-        With `authorize`, a subscriber needs the permission for `event:` and the name, and for what an event is about.
+        With `authorize`, a subscriber needs permission for `event:NAME`, and for the resource that an event is `about`.
 
         Raises:
-            ValueError: The name is not valid or taken, or this server has no events: its `events` is None.
+            ValueError: The name is not valid or already taken, or this server has no events (`events=None`).
         """
         if self._events is None:
             raise ValueError(f"The event {name!r} cannot be declared, because this server has none: events is None.")
@@ -244,11 +244,11 @@ class Live:
 
     @property
     def trouble(self) -> str:
-        """The reason why this process accepts no subscribers now: it stops, or is cut off from its bus. Else empty."""
+        """The reason why this process accepts no subscribers: it is stopping, or cannot reach its bus. Or empty."""
         return self._core.trouble
 
     def deliver_here(self, uris: Sequence[str], *, listed: bool = False) -> None:
-        """Notifies subscribers of this process alone: resources, or the list of them, differ only here."""
+        """Notifies only the subscribers of this process: the resources, or their list, changed only here."""
         for change in [*map(ResourceUpdated, uris), *([ResourcesListChanged()] if listed else [])]:
             self._core.deliver_here(change)
 
@@ -256,14 +256,11 @@ class Live:
         return ChangesTool(self._core, lambda: self._started, wanted, describe).changes
 
     def also_serves(self, owns: Callable[[str], bool], names: Callable[[], list[str]]) -> None:
-        """Allows subscriptions to what `owns` returns true for, a URI or prefix; `names` lists the templates."""
+        """Allows subscriptions to the URIs and prefixes for which `owns` returns true. `names` lists the templates."""
         self._core.policy.also_serves(owns, names)
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Returns `app`, which serves this server over HTTP, so that Tidings writes to its streams directly.
-
-        That is quicker, and no change is lost.
-        """
+        """Wraps an ASGI app that serves this server. Tidings then writes to its streams directly, and loses no change."""
         shared = app if self._sessions is None else SessionGate(app, self._sessions)
         borrowing = Borrowing(shared, self, self._legacy, keep_alive_seconds())
         return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
@@ -283,10 +280,10 @@ class Live:
             self._server.middleware.remove(sending.middleware)
 
     async def aclose(self) -> None:
-        """Publishes what is held back, writes what waits, and ends every stream with its result.
+        """Publishes changes that are held back, sends those that wait, and ends every stream with its result.
 
-        Readers that do not read are cut off: this takes less than a second. New subscribers are refused, with the
-        advice to come back, until the server runs again. A second call has no effect.
+        This takes less than a second, because readers that do not read are cut off. Until the server runs again, new
+        subscribers are refused and told to come back later. A second call has no effect.
         """
         await asyncio.shield(self._begin_close())
 

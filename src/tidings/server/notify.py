@@ -153,21 +153,20 @@ class Notifier:
     ) -> None:
         """Notifies subscribers that the resource at `uri` changed.
 
-        When this returns, the change is stored as durably as the bus promises; equal changes that follow each other
-        quickly are merged later, on their way to the subscribers. Two calls only hand the change over, as `soon` does:
-        one while the server is not running (it is published when the server starts), and one on another event loop.
+        When this returns, the change is stored as durably as the bus promises. Equal changes that follow each other
+        quickly are merged later, on their way to the subscribers. On another event loop, or while the server is not
+        running, the change is only handed over, as by `soon`: a server that starts publishes it.
 
         Args:
             uri: The resource.
-            changed_at: The time of the change at its source, in seconds since the epoch, if it is known. It is sent
-                with the notification, so that a reader can see how long that took.
-            before: The text of the resource before the change, if it is known. A wait for a prefix shows the
-                difference; nobody else gets it.
+            changed_at: The time of the change at its source, if known, in seconds since the epoch. It is sent with the
+                notification, so that a reader can see how long the change took to arrive.
+            before: The text of the resource before the change, if known. A wait for a prefix shows the difference.
 
         Raises:
-            InvalidUri: `uri` is not a URI, or is a prefix: those are for subscribing.
-            BusUnavailable, BusMismatch: The bus cannot store the change now. The server keeps it, in memory, and
-                publishes it when the bus is back: publishing it again is not needed, and does no harm.
+            InvalidUri: `uri` is not a URI, or it is a prefix. Prefixes are only for subscribing.
+            BusUnavailable, BusMismatch: The bus cannot store the change now. The server keeps it in memory, and
+                publishes it when the bus is back. You need not publish it again, but doing so does no harm.
         """
         change = ResourceUpdated(str(uri) if isinstance(uri, AnyUrl | Url) else uri)
         await self.publish(change, changed_at=changed_at, before=before)
@@ -176,28 +175,28 @@ class Notifier:
         self._times.comes(ResourceUpdated(uri), before)
 
     async def tools_changed(self) -> None:
-        """Notifies that the list of tools changed. Adding or removing a tool of a `LiveServer` does so by itself."""
+        """Notifies that the list of tools changed. A `LiveServer` does this when you add or remove one."""
         await self.publish(FEATURES["tools"])
 
     async def prompts_changed(self) -> None:
-        """Notifies that the list of prompts changed. Adding or removing one of a `LiveServer` does so by itself."""
+        """Notifies that the list of prompts changed. A `LiveServer` does this when you add or remove one."""
         await self.publish(FEATURES["prompts"])
 
     async def resources_changed(self) -> None:
-        """Notifies that the list of resources or templates changed. Adding one to a `LiveServer` does so by itself."""
+        """Notifies that the list of resources or templates changed. A `LiveServer` does this when you add one."""
         await self.publish(FEATURES["resources"])
 
     async def revoke(self, principal: str | None = None) -> None:
-        """Ends the streams of a principal at once, on every replica, because its rights have changed.
+        """Ends all streams of a principal immediately, on every replica. Call it when its rights have changed.
 
-        Its clients have to listen again, and everything is checked anew: their tokens, and `authorize`.
+        Its clients must subscribe again. Their tokens are checked again, and `authorize` is called again.
 
         Args:
-            principal: The subject of its token, or the token's client if it names none, as `subscribers()` shows it.
-                None ends the streams of everybody.
+            principal: The subject of its token, or the token's client if the token has no subject. `subscribers()`
+                shows it. None ends the streams of everybody.
 
         Raises:
-            BusUnavailable, BusMismatch: The other replicas are told when the bus is back. See `resource_updated`.
+            BusUnavailable, BusMismatch: The other replicas are notified when the bus is back. See `resource_updated`.
         """
         if principal is not None and not principal:
             raise ValueError("revoke() needs the name of a principal, or None for everybody.")
@@ -215,16 +214,16 @@ class Notifier:
         """Publishes an event that was declared with `event()`, and returns its id once it is stored.
 
         Args:
-            name: The name of its type.
-            payload: Its data: the model that was declared, or a mapping with its fields.
-            event_id: Its id, if its source has one. Receivers take an event with an id that they know for a repetition.
-            happened_at: The time at which it happened, in seconds since the epoch, if not now.
-            about: The URI of a resource. Only those who are permitted to subscribe to it get the event.
+            name: The name of the event, as declared.
+            payload: The data: an instance of the declared model, or a mapping with its fields.
+            event_id: The id, if the source has one. Receivers treat an event with a known id as a repetition.
+            happened_at: The time of the event, in seconds since the epoch. By default, now.
+            about: The URI of a resource. Only clients that may subscribe to this resource get the event.
 
         Raises:
-            ValueError: There is no such type, the payload does not fit it, or it is too large.
-            BusUnavailable: The bus cannot store it now, or the server is not running. It may be stored or not: publish
-                it again with the same `event_id`.
+            ValueError: No such event is declared, or the payload does not fit its model, or is too large.
+            BusUnavailable: The bus cannot store the event now, or the server is not running. The event may be stored or
+                not: publish it again with the same `event_id`.
         """
         if self._submit_event is None or self._loop is None:
             raise BusUnavailable("This server is not running, so it cannot store events. Publish while it runs.")
@@ -252,11 +251,11 @@ class Notifier:
             await self._submit(change)
 
     def soon(self, change: Change, *, changed_at: float | None = None) -> None:
-        """Publishes `change` shortly, from any thread, without waiting. Equal changes in one turn are merged.
+        """Publishes `change` soon, from any thread, without waiting. Equal changes in one turn of the loop are merged.
 
-        When this returns, the change is in memory only: it is lost if the process is killed at once. Await
-        `resource_updated` or `publish` where that matters. If the bus is away, the change is kept until it is back,
-        which is logged.
+        When this returns, the change is only in memory: it is lost if the process is killed now. Where that matters,
+        await `resource_updated` or `publish` instead. If the bus cannot be reached, this is logged, and the change is
+        kept until the bus is back.
 
         Raises:
             InvalidUri: It has no valid URI.
@@ -275,13 +274,13 @@ class Notifier:
             self._loop.call_soon_threadsafe(self._send_soon)
 
     def subscribers(self, what: str | None = None) -> list[SubscriberInfo]:
-        """Returns the subscribers of everything, of a list ("tools", "prompts", "resources"), or of a URI."""
+        """Returns all subscribers, or only those of a list ("tools", "prompts", "resources") or of a URI."""
         return [subscriber.info for subscriber in (self._hub if what is None else self._hub.audience(what))]
 
     def counts(self) -> dict[str, int]:
         """Returns the number of subscribers of each list, and of each URI and prefix that has any.
 
-        Those that cannot be reached at present are left out: "unreachable" is their number.
+        Subscribers that cannot be reached at present are counted only under "unreachable".
         """
         lists = {each: sum(one.reachable for one in self._hub.audience(each)) for each in FEATURES}
         unreachable = sum(not subscriber.reachable for subscriber in self._hub)
@@ -292,10 +291,10 @@ class Notifier:
         submit: Callable[[Change], Coroutine[Any, Any, None]],
         submit_event: Callable[..., Coroutine[Any, Any, str]] | None = None,
     ) -> None:
-        """Begins to publish through these, on this event loop, first what was kept until now.
+        """Begins to publish through these functions, on this event loop. Changes that were kept are published first.
 
-        List changes from before the first run are dropped, because no client has seen an earlier list. Those between
-        two runs are not: clients of the first may come back in the second.
+        List changes from before the first run are dropped, because no client has seen an earlier list. List changes
+        between two runs are kept, because clients of the first run may come back in the second.
         """
         with self._lock:
             if not self._has_run:
@@ -308,7 +307,7 @@ class Notifier:
             self._send_soon()
 
     async def stop(self) -> None:
-        """Publishes what was kept so far. Changes from now on are kept for the next start."""
+        """Publishes the changes that were kept so far. Later changes are kept for the next start."""
         if self._scheduled:
             self._send_soon()
         await self._background.finished()

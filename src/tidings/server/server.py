@@ -40,31 +40,31 @@ from tidings.server.waking.running import TaskMode
 
 
 class ResourceProvider(Protocol):
-    """A source of resources that are found when they are asked for: notes of a folder, rows of a table.
+    """A source of resources that are looked up on request, such as the notes of a folder or the rows of a table.
 
-    They are too many to register, and come and go. `LiveServer.provide` serves them beside what is registered: in
-    `resources/list`, page by page, among the templates, and for reading and subscribing.
+    For resources that are too many to register, or that come and go. `LiveServer.provide` serves them together with the
+    registered ones: in `resources/list`, page by page, among the templates, and for reading and subscribing.
     """
 
     def owns(self, uri: str) -> bool:
-        """Returns whether this URI, or prefix ending in `*`, belongs to the provider and may be subscribed to.
+        """Returns whether the provider has this URI, or prefix ending in `*`, and clients may subscribe to it.
 
-        The resource may not exist yet: its subscribers are notified when it does.
+        The resource need not exist yet. Its subscribers are notified when it does.
 
         Raises:
-            ValueError: It looks like one of the provider's, but there can be no such resource. Says why.
+            ValueError: The URI looks like one of the provider's, but no such resource can exist. The message says why.
         """
         ...
 
     def templates(self) -> Sequence[types.ResourceTemplate]:
-        """Returns the templates of the URIs."""
+        """Returns the URI templates of the resources."""
         ...
 
     async def page(self, cursor: str | None) -> tuple[Sequence[types.Resource], str | None]:
-        """Returns the resources after `cursor` (from the first, if None), and the cursor of the next page, if any.
+        """Returns the resources after `cursor` (None: from the first), and the cursor of the next page, if any.
 
         Raises:
-            ValueError: The cursor did not come from here.
+            ValueError: The cursor is not one of this provider's.
         """
         ...
 
@@ -72,7 +72,7 @@ class ResourceProvider(Protocol):
         """Returns the contents of the resource at `uri`.
 
         Raises:
-            ResourceError: It does not exist or cannot be read: one of `mcp.server.mcpserver.exceptions`.
+            ResourceError: The resource does not exist or cannot be read. See `mcp.server.mcpserver.exceptions`.
         """
         ...
 
@@ -100,12 +100,12 @@ def attach(
 ) -> Live:
     """Makes an existing server live: an SDK `MCPServer`, a lowlevel `Server` or a `fastmcp.FastMCP`.
 
-    The arguments are those of `LiveServer`. The HTTP apps that the server makes from now on are wrapped; pass an app
-    that was made before, or by something else, through `wrap()`.
+    The arguments are those of `LiveServer`. HTTP apps that the server makes from now on are wrapped automatically. Pass
+    an app that was made earlier or elsewhere through `wrap()`.
 
     Raises:
         TypeError: `server` or an option has the wrong type.
-        ValueError: `server` is live already, a pattern is not valid, or no bus has this URL.
+        ValueError: `server` is already live, a pattern is not valid, or the URL is not that of a bus.
     """
     bus = bus_from_url(bus) if isinstance(bus, str) else bus
     check_options(
@@ -144,19 +144,19 @@ class LiveServer(MCPServer[LifespanResultT]):
     It takes all arguments of `MCPServer`, and these:
 
     Args:
-        bus: Carries changes between processes, and keeps those of the past; in memory by default. A bus, or its URL,
-            for example `redis://host` or `sqlite:///path/to/bus.db`: see `tidings.bus.urls`.
-        coalesce: Merges changes that follow each other quickly: one rule for all, or one for each URI pattern.
-        limits: The number of subscribers and subscriptions, and the time that slow readers get.
-        authorize: Called with the request's context and the URI before a subscription is accepted. What it refuses is
-            left out of the acknowledgment (modern era) or answered as if it did not exist (legacy era).
-        subscribable: The URIs, prefixes and templates that may be subscribed to; all by default.
-        waking: How clients wait for changes and for tasks. None turns both off, and takes `wait_for_change` away.
-        events: How MCP Events are kept and delivered. None turns them off.
+        bus: Carries changes between processes, and keeps past ones. By default, a bus in memory. Pass a bus, or its
+            URL, such as `redis://host` or `sqlite:///path/to/bus.db`: see `tidings.bus.urls`.
+        coalesce: Merges changes that follow each other quickly. Pass one rule for all, or one for each URI pattern.
+        limits: Limits on subscribers and subscriptions, and on the time that slow readers get.
+        authorize: Called with the request's context and the URI before a subscription is accepted. A URI that it
+            refuses is left out of the acknowledgment (modern era) or answered as if it did not exist (legacy era).
+        subscribable: The URIs, prefixes and templates that clients may subscribe to. By default, all.
+        waking: Settings for waiting and for tasks. None turns both off, and removes the tool `wait_for_change`.
+        events: Settings for keeping and delivering MCP Events. None turns them off.
     """
 
     notifier: ClassVar[type[Notifier]] = Notifier
-    """The class of `notify`. A subclass of the server can have one with more methods."""
+    """The class of `notify`. A subclass of the server can set one with more methods."""
 
     def __init__(
         self,
@@ -187,13 +187,13 @@ class LiveServer(MCPServer[LifespanResultT]):
 
     @property
     def notify(self) -> Notifier:
-        """Publishes changes, and shows who listens."""
+        """Publishes changes, and lists the subscribers."""
         return self._live.notify
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> Iterable[str]:
-        """Returns the URIs of the resources that the result of a tool shows, so that its caller has read them.
+        """Returns the URIs of the resources that a tool's result contains. They count as read by the caller.
 
-        Those that are embedded in it, unless a subclass knows more. See `Waking.hints`.
+        By default, these are the embedded resources. A subclass may know more. See `Waking.hints`.
         """
         return shown_resources(tool, result)
 
@@ -222,9 +222,9 @@ class LiveServer(MCPServer[LifespanResultT]):
         return self._live.trouble
 
     def asgi(self, *, ready: str | None = None, **options: Any) -> Starlette:
-        """Returns the app for streamable HTTP, to run or to mount. `options` as for `streamable_http_app`.
+        """Returns the app for streamable HTTP, to run or to mount. It takes the `options` of `streamable_http_app`.
 
-        `ready` is a path such as "/ready", where a load balancer may ask: 200, or 503 with the `trouble`.
+        `ready` is a path for a load balancer, such as "/ready". It answers 200, or 503 with the `trouble`.
         """
 
         async def say(_: Request) -> PlainTextResponse:
@@ -267,7 +267,7 @@ class LiveServer(MCPServer[LifespanResultT]):
     ) -> Callable[[CallableT], CallableT]:
         """Decorates a function that becomes a tool. See `MCPServer.tool`.
 
-        With `task=True` it runs as a task for the clients that declare the tasks extension: see `Live.task`. With
+        With `task=True`, the tool runs as a task for clients that declare the tasks extension: see `Live.task`. With
         `task="required"`, other clients are refused.
         """
         register = super().tool(name, title, description, annotations, icons, meta, structured_output)
@@ -313,18 +313,18 @@ class LiveServer(MCPServer[LifespanResultT]):
         self._take("template", uri_template)
 
     def disable(self, kind: Kind, name: str) -> None:
-        """Takes a tool or prompt (by name), a resource (by URI) or a template (by its text) off its list.
+        """Disables a tool or prompt (by name), a resource (by URI) or a template (by its text). `enable` reverses it.
 
         Raises:
-            ValueError: There is none, it is disabled already, or there is no such kind.
+            ValueError: There is no such item or no such kind, or the item is already disabled.
         """
         self._shelf[kind, name] = self._take(kind, name)
 
     def enable(self, kind: Kind, name: str) -> None:
-        """Puts back what `disable` took off.
+        """Enables an item that was disabled with `disable`.
 
         Raises:
-            ValueError: It is not disabled, or there is no such kind.
+            ValueError: The item is not disabled, or there is no such kind.
         """
         items = self._items(kind)
         if (kind, name) not in self._shelf:
@@ -348,7 +348,7 @@ class LiveServer(MCPServer[LifespanResultT]):
     # Resources that are found when they are asked for
 
     def provide(self, provider: ResourceProvider) -> None:
-        """Serves the resources of `provider`, too. The provider publishes their changes through `notify`."""
+        """Also serves the resources of `provider`, which publishes their changes through `notify`."""
         self._provider = provider
         self._live.also_serves(provider.owns, lambda: [each.uri_template for each in provider.templates()])
         McpServerAdapter(self).lowlevel.add_request_handler(
@@ -368,7 +368,7 @@ class LiveServer(MCPServer[LifespanResultT]):
         return types.ListResourcesResult(resources=[*registered, *provided], next_cursor=following)
 
     async def list_resource_templates(self) -> list[types.ResourceTemplate]:
-        """Returns the registered templates, and the provider's."""
+        """Returns the registered templates and those of the provider."""
         return [*await super().list_resource_templates(), *(self._provider.templates() if self._provider else ())]
 
     async def read_resource(
@@ -387,11 +387,11 @@ class LiveServer(MCPServer[LifespanResultT]):
     def run(self, transport: Literal["stdio", "sse", "streamable-http"] = "stdio", **kwargs: Any) -> None:
         """Serves until the process is asked to stop: over "stdio" (the default), "streamable-http" or "sse".
 
-        The further arguments are those of the transport, as in `MCPServer.run`. Ctrl-C stops it without an error.
+        Other arguments are passed to the transport, as in `MCPServer.run`. Ctrl-C stops the server without an error.
 
         Raises:
             ValueError: There is no such transport.
-            SystemExit: It cannot serve, for a reason that has a name.
+            SystemExit: The server cannot serve because of a `TidingsError`.
         """
         if transport not in _TRANSPORTS:
             raise ValueError(f"There is no transport {transport!r}.{there_are(_TRANSPORTS)}")
@@ -415,9 +415,9 @@ class LiveServer(MCPServer[LifespanResultT]):
     async def run_streamable_http_async(  # type: ignore[override]
         self, *, host: str = "127.0.0.1", port: int = 8000, hosts: Sequence[str] = (), **options: Any
     ) -> None:
-        """Serves over streamable HTTP until the process is asked to stop. `options` as for `streamable_http_app`.
+        """Serves over streamable HTTP until the process is asked to stop. Takes the `options` of `streamable_http_app`.
 
-        `hosts` are the names that clients may use for this server, without a port, such as "mcp.example.com": requests
+        `hosts` are the names that clients may use for this server, without a port, such as "mcp.example.com". Requests
         with another `Host`, or from a page with another `Origin`, are refused.
         """
         await self._serve_http(self.asgi(host=host, **_secured(host, hosts, options)), host, port)
@@ -425,7 +425,7 @@ class LiveServer(MCPServer[LifespanResultT]):
     async def run_sse_async(  # type: ignore[override]
         self, *, host: str = "127.0.0.1", port: int = 8000, hosts: Sequence[str] = (), **options: Any
     ) -> None:
-        """Serves over the SSE transport until the process is asked to stop. `options` as for `sse_app`."""
+        """Serves over the SSE transport until the process is asked to stop. Takes the `options` of `sse_app`."""
         await self._serve_http(self.sse_app(host=host, **_secured(host, hosts, options)), host, port)
 
     async def _serve_http(self, app: Starlette, host: str, port: int) -> None:

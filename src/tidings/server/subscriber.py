@@ -95,17 +95,17 @@ class SubscriberInfo:
     id: int
     client: str
     principal: str | None
-    """The subject of the token that it signed in with, or the token's client if it names none."""
+    """The subject of the subscriber's token, or the token's client if the token has no subject."""
     era: str
     transport: str
     features: frozenset[str]
     subscriptions: frozenset[str]
     waiting: int
-    """Changes that are published and not yet written."""
+    """Changes that are published but not yet sent."""
     age: float
     """Seconds since it subscribed."""
     reachable: bool = True
-    """False for a legacy session that has no event stream at present: its client is slow to open one, or dead."""
+    """False for a legacy session without an event stream at present: its client is slow to open one, or dead."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

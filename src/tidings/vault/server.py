@@ -55,10 +55,10 @@ vault:// resource can be subscribed to."""
 
 
 class VaultNotifier(Notifier):
-    """Notifies subscribers of a vault's resources.
+    """Notifies the subscribers of a vault's resources.
 
-    The server notices changes on the disk by itself. These methods are for programs that know of a change from
-    elsewhere; they notify all subscribers, whether the resource differs or not.
+    The server notices changes on disk automatically. These methods are for programs that know of a change from
+    elsewhere. They notify all subscribers, even if the resource has not changed.
     """
 
     async def everything_changed(self) -> None:
@@ -82,23 +82,23 @@ class VaultServer(ExactServer):
     """An Obsidian vault as a live MCP server.
 
     Args:
-        paths: The vault's folder; or several, whose names then come first in all paths.
-        name: The server's name for clients; by default the name of the vault's folder.
+        paths: The vault's folder, or several. With several, each path begins with the name of its folder.
+        name: The name that clients see. By default, the name of the vault's folder.
         read_only: Refuse every write.
-        exclude: Globs of files that are not served.
-        cache: The folder of the index; by default one in the user's cache, never in the vault.
+        exclude: Globs of files to leave out.
+        cache: The folder for the index, never in the vault. By default, one in the user's cache.
         bus: As for `LiveServer`.
-        durable: Without a bus, keep the log of changes in a file beside the index. Waits then survive a restart, and
-            all processes that serve the vault share them.
+        durable: Without a bus, keep the log of changes in a file next to the index. Waits then survive a restart, and
+            all processes that serve the vault share the log.
         options: As for `LiveServer`.
 
     Raises:
-        VaultUnusable: A folder cannot be served, or the index would be in it.
+        VaultUnusable: A folder cannot be served, or it contains the folder for the index.
     """
 
     notifier: ClassVar[type[Notifier]] = VaultNotifier
     channel: ClassVar[Sequence[str]] = ("vault://note/*", "vault://attachment/*")
-    """The resources that a channel tells of: see `run_channel_async`."""
+    """The resources whose changes a channel reports: see `run_channel_async`."""
 
     def __init__(
         self,
@@ -151,19 +151,19 @@ class VaultServer(ExactServer):
 
     @property
     def notify(self) -> VaultNotifier:
-        """Notifies subscribers. Changes on the disk are noticed without it."""
+        """Notifies subscribers. Changes on disk are noticed without it."""
         return cast("VaultNotifier", super().notify)
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[None, Any] | None = None
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Calls a tool. See `MCPServer.call_tool`. Raises `ToolError` if it refuses, with a message for the caller."""
+        """Calls a tool, as `MCPServer.call_tool`. Raises `ToolError` with a message for the caller if it refuses."""
         if self.read_only and name in tools.WRITING and name not in self.tools_by_name:
             raise ToolError(f"This vault is read-only: there is no tool {name!r}. You can only search and read it.")
         return await super().call_tool(name, arguments, context)
 
     async def run_channel_async(self) -> None:
-        """Serves over standard input and output, with changes as messages to a host with channels."""
+        """Serves over standard input and output, and sends changes as messages to a host with channels."""
         await self._live.run_channel_async(self.channel, self._describe, self.library.settled)
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:

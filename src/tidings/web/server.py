@@ -57,20 +57,20 @@ class WebServer(ExactServer):
     """The web as a live MCP server.
 
     Args:
-        settings: Every limit and choice: see `Settings`.
+        settings: All limits and choices. See `Settings`.
         name: The name that clients see.
-        bus: As for `LiveServer`. One that other processes share needs a store that they share, too. Without a bus, the
-            processes on one store file share a `SqliteBus` beside it.
-        durable: A folder for pages, watches and the log of changes, if neither a bus nor a store is given: waits then
-            survive a restart. If it cannot be used, everything is in memory.
+        bus: As for `LiveServer`. Processes that share a bus must share a store, too. Without a bus, the processes that
+            use the same store file share a `SqliteBus` next to it.
+        durable: A folder for pages, watches and the log of changes, if neither a bus nor a store is given. Waits then
+            survive a restart. If the folder cannot be used, everything is kept in memory.
         options: As for `LiveServer`.
 
     Raises:
-        BadSetting: The bus needs a store in a file, or the password of the proxy is not set.
+        BadSetting: The bus needs a store in a file, or the variable with the proxy's password is not set.
     """
 
     channel: ClassVar[Sequence[str]] = (f"{SCHEME}page/*",)
-    """The resources that a channel tells of: see `run_channel_async`."""
+    """The resources whose changes a channel reports: see `run_channel_async`."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class WebServer(ExactServer):
 
     @property
     def library(self) -> WebLibrary:
-        """The pages: fetched, read and kept. Exists while the server runs."""
+        """Fetches, reads and keeps the pages. Exists while the server runs."""
         return self._running_parts().library
 
     @property
@@ -208,7 +208,7 @@ class WebServer(ExactServer):
             await self._parts.watcher.end(parse_address(uri).id, uri)
 
     async def run_channel_async(self) -> None:
-        """Serves over standard input and output, with changes as messages to a host with channels."""
+        """Serves over standard input and output, and sends changes as messages to a host with channels."""
         await self._live.run_channel_async(self.channel, self._describe)
 
     def shown_resources(self, tool: str, result: dict[str, Any]) -> list[str]:

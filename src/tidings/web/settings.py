@@ -30,7 +30,7 @@ PROXY: Final = re.compile(
 
 
 class BadSetting(ValueError):
-    """A setting does not take a value. The message says what it takes."""
+    """A setting has an invalid value. The message says which values are valid."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,9 @@ def setting(default: Any, kind: Kind, help_: str, **bounds: Any) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of one server.
+    """The settings of one web server.
 
-    Raises `BadSetting` if a setting does not take its value, or two of them contradict each other.
+    Raises `BadSetting` if a value is not valid, or if two settings contradict each other.
     """
 
     max_bytes: int = setting(

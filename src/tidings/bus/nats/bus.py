@@ -246,28 +246,28 @@ class NatsBus(BrokerBus):
     The broker must be nats-server 2.11 or newer, with JetStream. The log is a stream, which survives kill -9 of any
     process and of the broker. If the broker's machine loses power, what was not synced may be lost: by default up to
     two minutes. To prevent that, set `sync_interval: always` in the server's configuration, or `replicas=3` in a
-    cluster. A process that had received the lost changes notices, and a new epoch begins.
+    cluster. A process that had received the lost changes notices the loss, and a new epoch begins.
 
-    While the broker is out of reach, changes wait in order, and are published when it is back. Publishing then raises
-    `BusUnavailable`, which says whether the change is kept, and `since` returns None. (All publishers wait for the
-    first `timeout` seconds of an outage, not each for as many.) Each change of `state` is logged once.
+    While the broker cannot be reached, changes wait in order, and are published when it is back. `publish` then raises
+    `BusUnavailable`, which says whether the change is kept, and `since` returns None. (Publishers wait only for the
+    first `timeout` seconds of an outage, not for as long again each.) Each change of `state` is logged once.
 
-    Messages of the stream cannot be deleted: delete the stream instead, and all processes begin a new one. A bus may be
-    entered again after it was closed: the log goes on, and listeners have to subscribe again.
+    Messages of the stream cannot be deleted one by one: delete the stream instead, and all processes begin a new one. A
+    closed bus may be entered again: the log continues, but listeners must subscribe again.
 
     Args:
-        url: One URL, several with commas between, or a list. The other servers of a cluster are found automatically.
-            A URL may contain a user and a password, or a token. `tls://` requires TLS.
+        url: One URL, several separated by commas, or a list. The other servers of a cluster are found automatically. A
+            URL may contain a user and a password, or a token. `tls://` requires TLS.
         prefix: Buses with the same prefix share one log. The stream is named after it.
-        history: The part of the past that `since` can answer. Its `age` is by the broker's clock.
-        replicas: The number of servers of a cluster that keep the log.
-        credentials: A credentials file of NATS.
-        user: With `password`, instead of those in the URL.
+        history: The past changes that are kept for `since`. Their age is measured by the broker's clock.
+        replicas: The number of servers in a cluster that keep the log.
+        credentials: A NATS credentials file.
+        user: Used with `password`, instead of the user and password in the URL.
         password: See `user`.
-        token: Instead of the one in the URL.
+        token: Used instead of the token in the URL.
         tls: Requires TLS: nothing is sent in the clear.
-        buffer: The number of distinct changes that wait while the broker is out of reach.
-        timeout: The seconds that the broker may take.
+        buffer: The number of distinct changes that may wait while the broker cannot be reached.
+        timeout: The seconds that the broker may take to answer.
     """
 
     def __init__(

@@ -242,23 +242,23 @@ class Wakes:
 
 
 class RedisBus(BrokerBus):
-    """A bus on the Redis (6 or newer) or Valkey at `url`, for any number of processes on any number of machines.
+    """A bus in the Redis (6 or newer) or Valkey server at `url`, for any number of processes on any number of machines.
 
-    When the server restarts, or another takes its place, it may have lost changes that it had acknowledged, so a new
-    epoch begins, and each listener is called once because anything may have changed. While it is out of reach, changes
-    wait, and are published in order when it is back. Publishing then raises `BusUnavailable`, which says whether the
-    change is kept, and `since` returns None. Each change of `state` is logged once.
+    A server that restarts, or that takes the place of another, may have lost changes that were acknowledged. So a new
+    epoch begins, and each listener is called once with None. While the server cannot be reached, changes wait, and are
+    published in order when it is back. `publish` then raises `BusUnavailable`, which says whether the change is kept,
+    and `since` returns None. Each change of `state` is logged once.
 
     Args:
-        url: `redis://[user:password@]host[:port][/db]`, with `rediss://` over TLS; also `valkey://` and `unix:///path`.
-            A cluster is reached through any of its nodes.
+        url: `redis://[user:password@]host[:port][/db]`, or `rediss://` for TLS; also `valkey://` and `unix:///path`.
+            For a cluster, name any of its nodes.
         prefix: Buses with the same prefix share one log.
-        history: The part of the past that is kept, by the server's clock.
-        buffer: The number of distinct changes that wait while the server is out of reach.
-        timeout: The seconds that an answer may take.
-        poll: The seconds after which the log is looked at without a message from pub/sub.
-        durable: The server loses nothing (`appendonly yes` and `appendfsync always`, which is checked if possible), so
-            that the log goes on after a restart. When a replica takes over, a new epoch begins in any case.
+        history: The past changes that are kept. Their age is measured by the server's clock.
+        buffer: The number of distinct changes that may wait while the server cannot be reached.
+        timeout: The seconds that the server may take to answer.
+        poll: The seconds after which the log is checked even if there is no message from pub/sub.
+        durable: States that the server loses nothing (`appendonly yes` and `appendfsync always`, which is checked if
+            possible), so the log continues after a restart. When a replica takes over, a new epoch always begins.
     """
 
     def __init__(

@@ -188,18 +188,18 @@ class SqliteThread:
 class SqliteBus(SharedBus[SqliteThread]):
     """A bus in the file at `path`, for any number of processes on one machine.
 
-    It survives the end of every process, kill -9 included. When the machine loses power, the last commits may be lost,
-    so each boot begins a new epoch. With `durable=True` each commit is synced to the disk, as it is anyway on systems
-    that do not identify their boots: slower, but the log survives that too.
+    The log survives the end of every process, even kill -9. When the machine loses power, the last commits may be lost,
+    so each boot begins a new epoch. With `durable=True`, each commit is synced to the disk. This is slower, but the log
+    survives a power loss, too. (On systems that do not identify their boots, commits are always synced.)
 
     While there are listeners, the file is checked for changes of other processes every `poll` seconds, which takes
     about ten microseconds. If the file is deleted (with its -wal and -shm files) or replaced, it is opened or created
-    again, and each listener is called once because anything may have changed. An older copy does not know what it
-    lacks: delete it.
+    again, and each listener is called once with None. Do not put an older copy in its place, because it cannot tell
+    what it lacks: delete the file instead.
 
-    `clock` returns the time in seconds since 1970, and may step. `timeout` is the number of seconds for which another
-    process may keep the file locked. A bus may be entered again after it was closed: the log goes on, but listeners
-    must subscribe again. With `private`, only this user may read the file, and a damaged one is set aside.
+    `clock` returns the time in seconds since 1970, and may jump. `timeout` is the number of seconds for which another
+    process may keep the file locked. A closed bus may be entered again: the log continues, but listeners must subscribe
+    again. With `private`, only this user may read the file, and a damaged file is set aside.
     """
 
     def __init__(
@@ -234,14 +234,14 @@ class SqliteBus(SharedBus[SqliteThread]):
 
     @property
     def state(self) -> BusState:
-        """The state of the file: `connected` if it can be read. Nothing waits: what cannot be stored is refused."""
+        """The state of the file: `connected` if it can be read. No change waits: it is stored or refused."""
         return self._engine.state
 
     async def publish(self, change: Change) -> Cursor:
         """Appends `change`, in place of an earlier equal one, and returns its cursor once it is committed.
 
-        If this is cancelled, it may be in the log or not. Raises `BusUnavailable` or `BusMismatch`, and it is not in
-        the log; or `InvalidUri` if no log can store it.
+        If this call is cancelled, the change may be in the log or not. After `BusUnavailable` or `BusMismatch`, it is
+        not in the log. Raises `InvalidUri` if no log can store the change.
         """
         answer = self._entered().ask("change", storable_key(change))
         began = time.perf_counter()
@@ -263,7 +263,7 @@ class SqliteBus(SharedBus[SqliteThread]):
         return await self._entered().ask("question", partial(SqliteLog.since, cursor=cursor))
 
     async def oldest(self) -> tuple[Cursor, float | None]:
-        """Returns the cursor after which all changes are known, and the time of the first of them, if there is one."""
+        """Returns the cursor after which all changes are known, and the time of the first one after it, if any."""
         return await self._entered().ask("question", SqliteLog.oldest)
 
     async def _open(self) -> None:

@@ -39,24 +39,24 @@ class Message:
     incoming: bool
     body: dict[str, Any]
     size: int
-    """Bytes on the wire."""
+    """The size in bytes, as transferred."""
     exchange: int | None = None
     """The id of the HTTP exchange that carried it, if any."""
     cut: bool = False
-    """True if it exceeds `ClientConfig.max_message`, and was dropped. `body` has its id, if that was seen."""
+    """True if the message exceeds `ClientConfig.max_message` and was dropped. `body` has only its id, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """An HTTP exchange: reported when it begins, when the answer begins, and at its end. Times are seconds since 1970.
+    """An HTTP exchange, reported when it begins, is answered, and ends. Times are seconds since 1970.
 
-    The exchanges of an `auth` object that signs in are included.
+    Exchanges in which an `auth` object signs in are included.
     """
 
     id: int
     method: str
     url: str
-    """Without user, password and query."""
+    """The URL, without user, password and query."""
     request_headers: Mapping[str, str]
     status: int | None = None
     """None until the answer begins."""
@@ -67,19 +67,19 @@ class Exchange:
     answered: float | None = None
     ended: float | None = None
     error: str | None = None
-    """The reason for a missing or incomplete answer."""
+    """The reason why the answer is missing or incomplete."""
     received: int = 0
-    """Bytes of the answer's body, decompressed. Known when it has ended."""
+    """The size of the answer's body in bytes, decompressed. Known when the exchange has ended."""
 
 
 class Tap(Protocol):
-    """Gets everything that goes over the wire."""
+    """Gets every message and every HTTP exchange."""
 
     def message(self, message: Message) -> None:
-        """A message is about to be sent, or has arrived."""
+        """Called when a message is about to be sent, or has arrived."""
 
     def exchange(self, exchange: Exchange) -> None:
-        """An HTTP exchange began, was answered, or ended."""
+        """Called when an HTTP exchange began, was answered, or ended."""
 
 
 logger = logging.getLogger(__name__)

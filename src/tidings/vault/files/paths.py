@@ -83,7 +83,7 @@ class BadPath(ValueError):
 
 
 class VaultUnusable(ValueError):
-    """A folder cannot be served as a vault. Says why, and what to do about it."""
+    """A folder cannot be served as a vault. The message says why, and what to do."""
 
 
 def is_scratch(path: str) -> bool:
