@@ -260,7 +260,7 @@ class Live:
         self._core.policy.also_serves(owns, names)
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """Wraps an ASGI app that serves this server. Tidings then writes to its streams directly, and loses no change."""
+        """Wraps an ASGI app of this server. Tidings then writes to its streams directly and loses no change."""
         shared = app if self._sessions is None else SessionGate(app, self._sessions)
         borrowing = Borrowing(shared, self, self._legacy, keep_alive_seconds())
         return borrowing if self._waking is None else self._waking.looks.wrap(borrowing)
