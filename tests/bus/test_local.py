@@ -112,7 +112,7 @@ async def test_a_damaged_file_is_set_aside(tmp_path: Path, caplog: pytest.LogCap
         assert bus.is_shared
         assert await bus.since(before) is None
         await bus.publish(B)
-    assert "begun anew" in caplog.text
+    assert "starting a new" in caplog.text
 
 
 async def test_a_folder_on_a_network_disk_is_not_used(

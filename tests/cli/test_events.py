@@ -45,7 +45,7 @@ def test_a_poll_goes_on_from_the_cursor_of_the_one_before(url: str) -> None:
     order(url, "cup")
     done = events("poll", url, CREATED, "shop=oslo", "--since", cursor)
     assert '{"order": "cup", "shop": "oslo"}' in done.out
-    assert "Go on with: --since" in done.err
+    assert "Continue with: --since" in done.err
     assert events("poll", url, CREATED, "shop=rome", "--since", cursor).out == ""
 
 

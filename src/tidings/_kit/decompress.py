@@ -111,7 +111,7 @@ def _inflated(inflate: "Inflate", data: bytes) -> Iterator[bytes]:
         while not inflate.eof and (piece := inflate.decompress(b"", PIECE)):
             yield piece
     except zlib.error as error:
-        raise Corrupt(f"it is not compressed as it says ({error})") from None
+        raise Corrupt(f"it is not compressed as its header says ({error})") from None
 
 
 _ENCODINGS: Final = {"gzip": _Gzip, "x-gzip": _Gzip, "deflate": _Deflate, "br": _Brotli}

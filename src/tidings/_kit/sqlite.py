@@ -255,7 +255,7 @@ class Database:
                 if self.on_damage is OnDamage.REBUILD:
                     if trouble_of(error) is Trouble.LOCKED:
                         raise
-                    logger.info("the %s %s is built anew: %s", self.wording.name, self.path, error)
+                    logger.info("rebuilding the %s %s: %s", self.wording.name, self.path, error)
                     delete_database(self._real_path())
                 elif trouble_of(error) not in _SET_ASIDE or self.schema.application_id is None:
                     raise
@@ -379,7 +379,7 @@ class Database:
         to = self.aside(path)
         if self.on_set_aside is None:
             name = self.wording.name
-            logger.warning("the %s %s is begun anew, and the old one kept as %s: %s", name, self.path, to.name, reason)
+            logger.warning("starting a new %s %s; the old one is kept as %s: %s", name, self.path, to.name, reason)
         for suffix in _COMPANIONS:
             Path(f"{to}{suffix}").unlink(missing_ok=True)
             with suppress(FileNotFoundError):

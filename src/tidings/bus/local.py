@@ -87,7 +87,7 @@ class LocalBus(SharedBus[None]):
             raise BusUnavailable("This bus is closed. Use it within its `async with`.") from error
         if not self.is_shared:
             return  # Another publisher was first.
-        logger.warning("The log of changes goes on in memory: waits that are pending end with the process. %s", error)
+        logger.warning("The log of changes continues in memory: pending waits end with the process. %s", error)
         self._unsubscribe()
         self.is_shared = self.lists_known = False
         self._unsubscribe = self._memory.subscribe(self._listeners.call)
@@ -107,7 +107,7 @@ class LocalBus(SharedBus[None]):
             if self.is_shared:
                 self.is_shared = False
                 await self._file.__aexit__(None, None, None)
-            logger.warning("The log of changes is in memory: waits that are pending end with the process. %s", error)
+            logger.warning("The log of changes is in memory: pending waits end with the process. %s", error)
         self._unsubscribe = self._current.subscribe(self._listeners.call)
 
     def _prepare(self) -> None:

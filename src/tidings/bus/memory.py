@@ -32,7 +32,7 @@ class MemoryBus:
 
     async def publish(self, change: Change) -> Cursor:
         if self._left:
-            raise BusUnavailable("This bus is closed: nobody listens any more. Publish within its `async with`.")
+            raise BusUnavailable("This bus is closed: nobody listens any more. Publish inside its `async with`.")
         self._version += 1
         cursor = self.head
         self._log.add(Recorded((cursor, change), self._clock()))  # What is too old goes when somebody asks.

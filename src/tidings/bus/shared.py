@@ -310,7 +310,7 @@ class Engine:
 
     def lost(self, place: object) -> None:
         """Records that listeners were called at `place` because anything may have changed."""
-        logger.warning("The bus at %s does not know what changed before %s; anything may have", self.place, place)
+        logger.warning("The bus at %s does not know what changed before %s: anything may have", self.place, place)
         measure("tidings.bus.losses", 1, self._attributes)
 
     def _set(self, *, connected: bool, reason: str = "") -> None:

@@ -131,7 +131,7 @@ class EventStream:
                     if is_known or (await self._head())[0].epoch == ours.epoch:
                         return StreamEvent(ours.cursor(number, mark), payload, number)
                 head, revision = await self._head()  # Another process was quicker, or the stream was lost.
-        raise BusUnavailable("The stream is appended to by too many at once. Try again.")
+        raise BusUnavailable("The stream has too many writers at the same time. Try again.")
 
     async def read(self, cursor: str | None, most: int = 1_000) -> StreamPage:
         """Returns up to `most` events after `cursor` (None: all that are kept). Raises `ValueError` if it is none."""
@@ -179,7 +179,7 @@ class EventStream:
             stored = await self._records.put(self._key, fresh, seconds=LONGEST_STAY, revision=0)
             stored = stored or await self._records.get(self._key)
         if stored is None:
-            raise BusUnavailable("The stream cannot be begun: its record comes and goes. Try again.")
+            raise BusUnavailable("The stream cannot be opened: its record comes and goes. Try again.")
         head = known = _Head.parse(stored.value)
         while (entry := await self._get(head, head.last + 1)) is not None:
             head = replace(head, last=head.last + 1, total=entry.total, mark=entry.mark)

@@ -71,8 +71,8 @@ class BridgeOptions:
 )
 @option("--allow=GLOB", "Offer only the tools and prompts that match.", ListOption(), multiple=True)
 @option("--deny=GLOB", "Do not offer the tools and prompts that match.", ListOption(), multiple=True)
-@option("--pass-token", "Pass each client's own token on to the servers, in a separate session for each token.")
-@option("--hints", "Append to results which resources changed since the client read them.")
+@option("--pass-token", "Pass each client's own token to the servers, with a separate session for each token.")
+@option("--hints", "Append to tool results which resources have changed since the client read them.")
 @option(
     "--record=FILE",
     "Record what happens between the bridge and the servers, for the inspector and 'tidings mock'.",
@@ -84,7 +84,7 @@ class BridgeOptions:
 def command(ctx: click.Context, *, http: str | None, config: str | None, token: str | None, **given: object) -> None:
     """Make other MCP servers live, in both eras, behind one address.
 
-    TARGET is a command in quotes, a URL, or a JSON file in the mcpServers format, all of whose servers are offered.
+    TARGET is a command in quotes, a URL, or a JSON file in the mcpServers format. All servers in the file are offered.
     With a file or several servers, names begin with the server's name: the tool list of "github" becomes github_list.
     When the file changes, the bridge reads it again.
 

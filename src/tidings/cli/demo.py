@@ -23,9 +23,9 @@ from tidings.cli.terminal import is_terminal, option
 def command(port: int | None, *, no_browser: bool, seconds: float | None) -> None:
     """Take a tour: a sample vault, a small site, and the inspector for both.
 
-    The page takes you through it, and the terminal shows what happens. Without a terminal, for example in CI, the demo
-    performs each step itself, prints what happened and how long it took, and ends with exit code 1 if a step had no
-    effect.
+    The page guides you through the tour, and the terminal shows what happens. Without a terminal, for example in CI,
+    the demo performs each step itself, prints what happened and how long it took, and ends with exit code 1 if a step
+    had no effect.
 
     All files are in a temporary folder, which is removed at the end.
     """

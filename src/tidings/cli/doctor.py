@@ -288,10 +288,10 @@ def examine(place: CheckedPath, url: str | None = None) -> Iterator[Finding]:
 @option("url --bus=URL", "Also connect to this bus, and store a change and a record there.")
 @click.pass_context
 def command(ctx: click.Context, *, as_json: bool, url: str | None) -> None:
-    """Check what Tidings uses on this machine, and say how to fix problems.
+    """Check the installation on this machine, and say how to fix problems.
 
     Each line begins with ok, look (nothing is broken, but something is missing that you may want) or wrong (fix it).
-    Without --bus, the doctor changes nothing and sends nothing. It starts no server, and shows no secrets.
+    Without --bus, the command changes nothing and sends nothing. It starts no server, and shows no secrets.
 
     Exit codes: 0 nothing is wrong; 1 something is wrong.
     """
@@ -318,9 +318,9 @@ def command(ctx: click.Context, *, as_json: bool, url: str | None) -> None:
 @click.command("explain")
 @click.argument("code", required=False)
 def explain_command(code: str | None) -> None:
-    """Explain an error: its causes, and what to do.
+    """Explain an error: its causes and what to do.
 
-    CODE is the code of an error, such as connect-failed, or the name of its class. Without CODE, all are listed.
+    CODE is the code of an error, such as connect-failed, or the name of its class. Without CODE, list all errors.
     """
     from tidings.inspector.view.error_report import help_pages
 

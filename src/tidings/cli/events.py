@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from tidings.client.server_events import EventsTruncated, ServerEvent
 
 _SECRET: Final = "TIDINGS_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
-_since = option("--since=CURSOR", "Begin after this cursor, not now.")
+_since = option("--since=CURSOR", "Begin after this cursor instead of now.")
 _arguments = click.argument("arguments", nargs=-1, metavar="[K=V]...")
-_program = option("program --exec=CMD", "Run this shell command for each; its input is JSON.")
-_secret = option("--secret=WHSEC", "The secret of the webhook: whsec_ and base64.", envvar=_SECRET, show_envvar=True)
+_program = option("program --exec=CMD", "Run this shell command for each event, with its JSON on standard input.")
+_secret = option("--secret=WHSEC", "The webhook's secret: whsec_ followed by base64.", envvar=_SECRET, show_envvar=True)
 
 
 @click.group("events", context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """List, poll and follow a server's events, and subscribe webhooks to them."""
+    """List, poll and follow a server's events, or send them to a webhook."""
 
 
 def _params(name: str, arguments: tuple[str, ...], **more: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def list_command(options: OneShotOptions) -> None:
 @click.argument("name")
 @_arguments
 @_since
-@option("--wait=SECONDS", "Wait for an event.", click.FloatRange(min=0), default=0.0)
+@option("--wait=SECONDS", "If there is no event yet, wait this long for one.", click.FloatRange(min=0), default=0.0)
 def poll_command(
     options: OneShotOptions, name: str, arguments: tuple[str, ...], since: str | None, wait: float
 ) -> None:
@@ -88,11 +88,11 @@ def poll_command(
         click.echo(dumped(page))
         return
     if page.get("truncated") is True:
-        click.echo("Some events are gone: the server no longer keeps them.", err=True)
+        click.echo("Some events are lost: the server no longer keeps them.", err=True)
     for each in as_dicts(page.get("events")):
         _print(each)
     more = "There are more. " if page.get("hasMore") is True else ""
-    click.echo(f"{more}Go on with: --since {harmless(str(page.get('cursor')))}", err=True)
+    click.echo(f"{more}Continue with: --since {harmless(str(page.get('cursor')))}", err=True)
 
 
 def _print(event: dict[str, Any]) -> None:
@@ -118,7 +118,7 @@ async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, 
     elif "data" in said:
         _print(said)
     else:
-        click.echo("Some events are gone: the server no longer keeps them.", err=True)
+        click.echo("Some events are lost: the server no longer keeps them.", err=True)
     return 0
 
 
@@ -127,7 +127,7 @@ async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, 
 @_arguments
 @_since
 @_program
-@option("--state=FILE", "Go on where the last run ended.", click.Path(dir_okay=False))
+@option("--state=FILE", "Continue where the last run with this file ended.", click.Path(dir_okay=False))
 @option("--count=N", "Exit after N events.", click.IntRange(min=1))
 @log_options
 def tail_command(
@@ -140,7 +140,7 @@ def tail_command(
     state: Given,
     count: int | None,
 ) -> None:
-    """Print each event when it happens, through lost connections."""
+    """Print each event when it happens, even after the connection was lost."""
     given = _params(name, arguments)["arguments"]
 
     async def follow() -> None:
@@ -162,13 +162,13 @@ def tail_command(
 @_arguments
 @_since
 @_secret
-@option("--ttl=SECONDS", "The time until it has to be refreshed.", click.FloatRange(min=1))
+@option("--ttl=SECONDS", "The time until the subscription must be renewed.", click.FloatRange(min=1))
 def subscribe_command(
     options: OneShotOptions, name: str, url: str, arguments: Words, *, since: Given, secret: Given, ttl: float | None
 ) -> None:
-    """Have the events of a server posted to a URL, or refresh that.
+    """Send a server's events to a URL by webhook, or renew such a subscription.
 
-    Without --secret, a new one is made and printed: the receiver needs it to check what it gets.
+    Without --secret, a new secret is created and printed. The receiver needs it to verify the events.
     """
     made = None if secret else event_wire.new_secret()
     delivery = {"mode": "webhook", "url": url, "secret": secret or made}
@@ -189,15 +189,15 @@ def subscribe_command(
 @click.argument("url")
 @_arguments
 def unsubscribe_command(options: OneShotOptions, name: str, url: str, arguments: tuple[str, ...]) -> None:
-    """End the posting of events to a URL."""
+    """Stop sending events to a URL."""
     _ask(options, event_wire.UNSUBSCRIBE, _params(name, arguments, delivery={"mode": "webhook", "url": url}))
 
 
 @one_shot("deliveries")
 @click.argument("subscription", required=False)
-@option("--failed", "Only those that were not received.")
+@option("--failed", "Show only deliveries that were not received.")
 def deliveries_command(options: OneShotOptions, subscription: str | None, *, failed: bool) -> None:
-    """Show your webhook subscriptions and what became of their latest deliveries (Tidings servers)."""
+    """Show your webhook subscriptions and the state of their latest deliveries (Tidings servers only)."""
     found = _ask(options, event_wire.DELIVERIES, {} if subscription is None else {"subscriptionId": subscription})
     deliveries = [
         each for each in as_dicts(found.get("deliveries")) if not (failed and each.get("state") == "delivered")
@@ -217,7 +217,7 @@ def deliveries_command(options: OneShotOptions, subscription: str | None, *, fai
 @click.argument("subscription")
 @click.argument("event")
 def redeliver_command(options: OneShotOptions, subscription: str, event: str) -> None:
-    """Post an event once more: one of those that `deliveries` shows."""
+    """Send an event again, by its id in the list of `deliveries`."""
     _ask(options, event_wire.REDELIVER, {"subscriptionId": subscription, "eventId": event})
 
 
@@ -226,13 +226,13 @@ def redeliver_command(options: OneShotOptions, subscription: str, event: str) ->
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @_secret
 @_program
-@option("--state=FILE", "Remember what was handed on here.", click.Path(dir_okay=False))
+@option("--state=FILE", "Record handled events in this file, for use after a restart.", click.Path(dir_okay=False))
 @log_options
 def receive_command(port: int, host: str, secret: str | None, program: str | None, state: str | None) -> None:
-    """Receive webhooks of events, check them, and print each once or run a command for it.
+    """Receive events by webhook, verify them, and print each one or run a command for it.
 
-    The address is plain HTTP: let a proxy with a certificate stand before it. If CMD fails, the server is asked to send
-    the event again.
+    The receiver speaks plain HTTP: put a proxy with a certificate in front of it. If CMD fails, the server is asked to
+    send the event again.
     """
     from tidings.client.event_receiver import EventReceiver
 

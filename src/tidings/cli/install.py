@@ -27,16 +27,17 @@ _OURS = ("vault", "web", "bridge")
 @click.command("install", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True, metavar="(vault PATH | web | bridge TARGET | TARGET) [OPTIONS]")
 @click.option("--client", "clients", type=click.Choice(list(CLIENTS)), multiple=True, required=True)
-@option("--name=NAME", "The name of the server in the client; by default that of its folder.")
-@option("--yes", "Write it without asking.")
+@option("--name=NAME", "The server's name in the client (default: the name of its folder).")
+@option("--yes", "Write the change without asking.")
 @click.pass_context
 def command(
     ctx: click.Context, words: tuple[str, ...], clients: tuple[str, ...], name: str | None, *, yes: bool
 ) -> None:
     """Add a server to the configuration of an AI client.
 
-    The change is shown, and written after you agree; a copy of the old file stays beside it. What follows vault, web or
-    bridge are its own options. TARGET is any other server: a URL, a Python file, or a command. For example:
+    The command shows the change, and writes it after you agree. A copy of the old file stays next to it. After vault,
+    web or bridge, give the options of that command. TARGET is any other server: a URL, a Python file, or a command. For
+    example:
 
       tidings install vault ~/Notes --client claude-code
 
@@ -77,7 +78,7 @@ def _install(server: ClientServer, *, clients: tuple[str, ...], name: str | None
         except NotEditable as error:
             raise Refusal(f"{path} is left as it is. {error}. Correct it, then try again.") from None
         if new == old:
-            click.echo(f"{client.title} has this server already: {named.name} in {path}.")
+            click.echo(f"{client.title} already has this server: {named.name} in {path}.")
             continue
         click.echo(styled(f"{client.title}: {path}", "heading"))
         for line in unified(old.splitlines(), new.splitlines(), context=2):

@@ -14,8 +14,8 @@ GROUPS = {  # The subcommands by what people want, each with the first line of i
         "read": "Read a resource and print its content.",
         "prompt": "Get a prompt and print its messages.",
         "watch": "Print a resource, and print it again after each change.",
-        "events": "List, poll and follow a server's events, and subscribe webhooks to them.",
-        "receive": "Receive webhooks of events, check them, and print each once or run a command for it.",
+        "events": "List, poll and follow a server's events, or send them to a webhook.",
+        "receive": "Receive events by webhook, verify them, and print each one or run a command for it.",
         "task": "Show, follow or cancel a tool call that runs as a task.",
         "info": "Show a server's name, version and capabilities.",
         "ping": "Check whether a server answers, and how fast.",
@@ -36,8 +36,8 @@ GROUPS = {  # The subcommands by what people want, each with the first line of i
         "sign-in": "Sign in to a server by OAuth, with your browser.",
         "sign-out": "Sign out of a server: revoke the tokens, and forget the account.",
         "accounts": "List the accounts that are signed in to servers.",
-        "doctor": "Check what Tidings uses on this machine, and say how to fix problems.",
-        "explain": "Explain an error: its causes, and what to do.",
+        "doctor": "Check the installation on this machine, and say how to fix problems.",
+        "explain": "Explain an error: its causes and what to do.",
     },
     "Try and measure": {
         "demo": "Take a tour: a sample vault, a small site, and the inspector for both.",
@@ -117,7 +117,7 @@ def load(name: str) -> click.Command:
     subcommand_metavar="COMMAND [ARGS]...",
 )
 @click.option("-V", "--version", is_flag=True, help="Show the version and exit.")
-@click.option("--verbose", is_flag=True, help="With --version: show also what Tidings uses here, for a bug report.")
+@click.option("--verbose", is_flag=True, help="With --version: also show the packages in use, for a bug report.")
 @click.pass_context
 def main(ctx: click.Context, *, version: bool, verbose: bool) -> None:
     """Live MCP: servers and clients with reliable resource subscriptions and change notifications."""

@@ -189,7 +189,7 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
                     asyncio.run(sign_in(entry.url or "", on_step=print_step, headers=headers, account=entry.account))
 
         target = click.argument("target", callback=_target)
-        help_ = with_target_help(function, "Alternatively, omit it and give the command after --.")
+        help_ = with_target_help(function, "Instead of TARGET, you can also give a command after --.")
         return click.command(name, cls=cls, help=help_, epilog=ALL)(all_of([target, *_OPTIONS])(run))
 
     return decorate
@@ -231,7 +231,7 @@ def _lead(address: str, *, opens: bool) -> None:
             asyncio.get_running_loop().run_in_executor(None, webbrowser.open, address)
     first = "Your browser opens to sign in. If it does not, open" if opens else "To sign in, open this in a browser"
     click.echo(f"{first}:\n\n  {harmless(address)}\n", err=True)
-    click.echo("If the browser is on another machine, paste here the address that it shows after you agreed.", err=True)
+    click.echo("If the browser is on another machine, paste the address that it shows after you agree.", err=True)
 
 
 def print_step(step: "SignInStep") -> None:
@@ -331,7 +331,7 @@ _OPTIONS: Final = (
         click.FloatRange(min=0, min_open=True),
     ),
     credential_options,
-    option("--account=NAME", "Use this account of several that are signed in.", default=""),
+    option("--account=NAME", "Use this account, if several are signed in.", default=""),
     option(
         "--env=K[=V]",
         "Set an environment variable for a command; without =V, pass on the current value.",

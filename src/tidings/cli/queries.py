@@ -206,7 +206,7 @@ def _check_arguments(prompt: Item, name: str, arguments: dict[str, str]) -> None
 def info_command(options: OneShotOptions) -> None:
     """Show a server's name, version and capabilities.
 
-    Also shows the protocol version in use, and the instructions that the server has for models.
+    Also show the protocol version in use, and the server's instructions for models.
     """
     converse(options, lambda client: _show_server(options, client.server))
 
@@ -250,7 +250,7 @@ def _show_server(options: OneShotOptions, server: ServerSummary) -> None:
 def ping_command(options: OneShotOptions, count: int, interval: float) -> None:
     """Check whether a server answers, and how fast.
 
-    The time to connect is not counted. With --json, prints one line per answer.
+    The time to connect is not counted. With --json, print one line per answer.
     """
 
     def ask(client: "Client") -> None:

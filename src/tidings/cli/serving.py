@@ -99,7 +99,7 @@ http_options: Final = all_of(
 )
 waking_options: Final = all_of(
     [
-        option("--hints", "Append to results which resources changed since the client read them."),
+        option("--hints", "Append to tool results which resources have changed since the client read them."),
         option("--channel", "Send changes to a host with channels (Claude Code); over stdio only."),
     ]
 )

@@ -44,19 +44,19 @@ def print_in_full(step: "SignInStep") -> None:
 @click.command("sign-in", cls=Reported, epilog=ALL)
 @click.argument("target", metavar="URL")
 @_account_option
-@option("--client-id=ID", "A registered client, or the URL of a client-id document.", default="")
-@option("--client-secret-env=NAME", "The variable with the secret of the registered client.")
-@option("--port", "The port to which the browser comes back.", click.IntRange(0, 65535), default=0)
-@option("--no-browser", "Print the address to open; paste the one that the browser ends at.")
-@option("--steps", "Print each step with what was sent and answered, secrets masked.")
+@option("--client-id=ID", "The id of a registered client, or the URL of a client-id document.", default="")
+@option("--client-secret-env=NAME", "The environment variable that has the secret of the registered client.")
+@option("--port", "The port to which the browser returns (default: a free port).", click.IntRange(0, 65535), default=0)
+@option("--no-browser", "Print the address to open, and paste the address at which the browser ends.")
+@option("--steps", "Print each step with its request and answer. Secrets are masked.")
 @header_option
 def sign_in_command(
     target: str, client_secret_env: Given, headers: list[tuple[str, str]], no_browser: bool, steps: bool, **options: Any
 ) -> None:
     """Sign in to a server by OAuth, with your browser.
 
-    All commands, the inspector and the bridge then use the account. To have several at one server, name each with
-    --account; the last one that signed in is used. URL can also be a server of your catalog.
+    All commands, the inspector and the bridge then use the account. To have several accounts at one server, name each
+    with --account. The last one that signed in is used. URL can also be a server in your catalog.
     """
     if client_secret_env is not None and client_secret_env not in os.environ:
         raise click.UsageError(f"--client-secret-env: the variable {client_secret_env} is not set.")
@@ -98,7 +98,7 @@ def sign_out_command(target: str, account: str) -> None:
 def accounts_command(*, as_json: bool) -> None:
     """List the accounts that are signed in to servers.
 
-    The one with a star is used if several are signed in to one server.
+    If several accounts are signed in to one server, the one with a star is used.
     """
     found = default_accounts().all()
     if as_json:

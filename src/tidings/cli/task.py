@@ -224,7 +224,7 @@ def no_tasks_by_id() -> OneShotFailed:
 @option("--wait", "Follow the task to its end, answer its questions, and print its result.")
 @option("--cancel", "Ask the server to cancel the task.")
 @option("-o --output=FILE", "With --wait: save binary content to this file or folder.")
-@option("--progress", "With --wait: print each status on standard error, or as JSON Lines with --json.")
+@option("--progress", "With --wait: print each status to standard error, or as JSON Lines with --json.")
 def command(
     options: OneShotOptions, task_id: str, *, wait: bool, cancel: bool, output: str | None, progress: bool
 ) -> None:

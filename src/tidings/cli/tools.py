@@ -172,7 +172,7 @@ def load_command(
 ) -> None:
     """Call a tool many times and measure its response times.
 
-    Prints the calls per second, percentiles of the response time, and the errors by kind. The calls are real: choose a
+    Print the calls per second, percentiles of the response time, and the errors by kind. The calls are real: choose a
     tool that does no harm.
     """
     from asyncio import Runner

@@ -24,7 +24,7 @@ from tidings.cli.terminal import option, styled
 @one_shot("watch")
 @click.argument("uris", nargs=-1, required=True, metavar="URI...")
 @option("--diff", "After the first content, print only the changes.")
-@option("program --exec=CMD", "Instead of printing, run this shell command each time, with the content as its input.")
+@option("program --exec=CMD", "Run this shell command each time, with the content on standard input. Print nothing.")
 @option("--count=N", "Exit after printing, or running CMD, N times.", click.IntRange(min=1))
 @log_options
 def command(

@@ -240,7 +240,7 @@ class Calls:
             template = UriTemplate.parse(uri_template)
         except InvalidUriTemplate as error:
             text = f"The server's resource template {uri_template!r} is not valid ({error})."
-            raise MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
+            raise MalformedMessage(f"{text} This is a fault of the server: report it to its authors.") from None
         # The URI without a variable is that of another resource, unless it belongs to the query or the fragment.
         needed = {each.name: each.operator not in ("?", "&", ";", "#") for each in template.variables}
         if unknown := [name for name in params if name not in needed]:

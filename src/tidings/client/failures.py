@@ -60,7 +60,7 @@ NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|No
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
 _NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
 _LONGEST: Final = 2000  # Characters of a server's words that become part of an error.
-_FAULT: Final = "This is a fault of the server: tell its authors."
+_FAULT: Final = "This is a fault of the server: report it to its authors."
 PATH_HINT: Final = "Is the path right? Most MCP servers answer at /mcp."
 SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")

@@ -26,7 +26,7 @@ NOTIFICATION: Final = "notifications/tasks"
 Ask = Callable[..., Awaitable[dict[str, Any]]]  # Sends a request about one task: its method, and further parameters.
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 _STATUSES: Final = get_args(TaskStatus)
-_FAULT: Final = "This is a fault of the server: tell its authors."
+_FAULT: Final = "This is a fault of the server: report it to its authors."
 
 
 @dataclass(frozen=True, slots=True)

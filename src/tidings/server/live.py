@@ -432,7 +432,7 @@ async def _at_most(seconds: float, work: Coroutine[Any, Any, None], otherwise: s
     task = asyncio.get_running_loop().create_task(work)
     _, late = await asyncio.wait([task], timeout=seconds)
     if late:
-        logger.warning("%s: the stop goes on without it.", otherwise)
+        logger.warning("%s: stopping without it.", otherwise)
     else:
         task.result()
 

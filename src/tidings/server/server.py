@@ -119,7 +119,7 @@ def attach(
     )
     adapter = adapter_for(server)
     if adapter.lowlevel in _live_servers:
-        raise ValueError("This server is live already: attach() was called on it before, or it is a LiveServer.")
+        raise ValueError("This server is already live: attach() was called on it before, or it is a LiveServer.")
     policy = SubscriptionPolicy(
         limits=limits,
         authorize=authorize,

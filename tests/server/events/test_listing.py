@@ -75,7 +75,7 @@ async def test_an_author_is_told_what_is_wrong_with_an_event() -> None:
             await mcp.notify.event(CREATED, {"shop": "oslo"})
         with pytest.raises(ValueError, match="Put the content into a resource"):
             await mcp.notify.event(CREATED, OrderCreated(order="x" * 300_000))
-        with pytest.raises(ValueError, match="There is an event"):
+        with pytest.raises(ValueError, match="There is already an event"):
             mcp.event(CREATED)(OrderCreated)
         assert await mcp.notify.event(CREATED, {"order": "1"}, event_id="mine") == "mine"
 

@@ -71,7 +71,7 @@ class NatsServers:
             return connection
         if len(failures) == 1:
             raise failures[0]
-        raise BusUnavailable(f"None of {len(failures)} brokers can be used. " + " ".join(map(str, failures)))
+        raise BusUnavailable(f"None of the {len(failures)} brokers can be used. " + " ".join(map(str, failures)))
 
     def learn(self, connection: NatsConnection) -> None:
         places = [place for place in connection.info.get("connect_urls") or () if isinstance(place, str)]

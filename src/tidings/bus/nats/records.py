@@ -84,7 +84,7 @@ class NatsRecords:
                 # Another process was quicker, or the broker has deleted what had expired.
             except NatsTimeout:
                 await stream.prepare()  # Nothing was stored: the stream was deleted.
-        raise ApiError(0, "the record is changed again and again")
+        raise ApiError(0, "others keep changing the record")
 
     async def _drop(self) -> None:
         stream, self._stream = self._stream, None

@@ -130,7 +130,7 @@ async def join(stream: NatsStream, known: LogPosition | None) -> tuple[StreamSta
         else:
             await stream.probe(mark)
             return found, mark, known
-    raise ApiError(0, "the stream is changed again and again")
+    raise ApiError(0, "others keep changing the stream")
 
 
 class StreamDelivery(NamedTuple):

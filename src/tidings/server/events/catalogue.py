@@ -94,7 +94,7 @@ class EventCatalogue:
             if not (isinstance(given, type) and issubclass(given, BaseModel)):
                 raise TypeError(f"event({name!r}) decorates a pydantic model, the payload of the event.")
             if name in self._types():
-                raise ValueError(f"There is an event {name!r} already.")
+                raise ValueError(f"There is already an event {name!r}.")
             kept = retention or self._settings.retention
             text = description or (payload.__doc__ or "").strip() or name
             kind = EventType(name, text, payload, arguments or messages.NoArguments, kept)

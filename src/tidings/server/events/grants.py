@@ -189,7 +189,7 @@ class GrantStore:
             revision = 0 if found is None else found.revision
             if await self.records.put(key, bytes(value), seconds=seconds(value), revision=revision) is not None:
                 return value
-        raise BusUnavailable("Webhooks are changed by too many at once. Try again.")
+        raise BusUnavailable("Too many programs change webhooks at the same time. Try again.")
 
 
 def _alive(value: bytes) -> dict[str, Listed]:

@@ -234,7 +234,7 @@ class EventType:
         try:
             return self.payload.model_validate(given).model_dump(mode="json", by_alias=True)
         except ValidationError as error:
-            raise ValueError(f"This is no payload of the event {self.name!r}: {problems(error)}") from error
+            raise ValueError(f"This is not a payload of the event {self.name!r}: {problems(error)}") from error
 
     def matcher(self, arguments: BaseModel) -> Callable[[Event], bool]:
         """Returns the function that decides whether a subscriber wants an event: see `Live.event`."""

@@ -162,7 +162,7 @@ def plan(vault: Vault, index: Index, give_way: Callable[[int], None] = lambda co
     for mount in vault.mounts:
         if mount.name in emptied and old_roots.get(mount.name, roots[mount.name]) != roots[mount.name]:
             cure = "its disk seems to be missing. Its index is kept until there are files."
-            raise VaultAway(f"The vault's folder {str(mount.root)!r} is empty, and is another one than before: {cure}")
+            raise VaultAway(f"The vault's folder {str(mount.root)!r} is empty, and is not the same as before: {cure}")
     index.keep_roots(roots)
     return ScanPlan(changed, [path for path in known if not walking.is_unread(path)])
 
