@@ -290,8 +290,9 @@ async def meant(store: Store, named: str) -> tuple[StoredPage | None, StoredVers
         named = parse_address(named).id
     entry = await store.get(named) if is_id(named) else None
     if entry is None and not is_id(named):
+        url, mark, part = named.partition(" [")  # a part of a page is listed as "URL [css:.price]"
         try:
-            named = str(parse(named))
+            named = f"{parse(url)}{mark}{part}"
         except FetchError:
             return None, None
     page = await store.page_of(entry.page_id if entry else named)

@@ -92,9 +92,25 @@ async def test_only_the_part_counts_and_each_part_is_a_page_of_its_own() -> None
             assert not any(uri in heard for each in {price, news} - set(told) for uri in both(each)), old
 
 
+async def test_the_title_of_the_page_is_none_of_its_part() -> None:
+    page = Changing(f"<title>Sold out soon? 3 visitors</title>{PAGE}", "text/html")
+    async with shelf({"/": page}) as here:
+        await watched(here, "css:.price")
+        page.body = page.body.replace("3 visitors", "4 guests")
+        await here.later()
+        assert here.heard()[0] == []
+    async with shelf({"/": page}) as here:
+        sold = await watched(here, "css:.price", "contains sold")
+        page.body = page.body.replace("49.90 EUR", "Sold out")
+        await here.later()
+        assert here.heard()[0] == both(sold)
+
+
 @pytest.mark.parametrize(
     ("when", "steps"),
     [
+        ("price below 45", [("49.90", False), ("44.90", True), ("46.00", False)]),
+        ("availability is sold out", [("49.90", False), ("Sold out", True)]),
         ("below 45", [("49.90", False), ("44.90", True), ("43.90", False), ("46.00", False), ("40.00", True)]),
         ("contains sold", [("49.90", False), ("Sold out", True), ("sold again", False), ("49.90", False)]),
         ("lacks EUR", [("49.90 EUR", False), ("49.90", True)]),
@@ -162,3 +178,41 @@ async def test_the_tool_watches_a_part_under_a_condition_and_refuses_what_it_doe
             assert "Write" in await agent.refused("watch", page=url, **bad)
         ended = await agent.call("unwatch", page=url)
         assert ended["page_id"] == one["page_id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "how"),
+    [
+        ("/", {"part": "css:.price"}),
+        ("/", {"part": "css:.price, h1 > b[title]", "when": "price below 50"}),
+        ("/", {"part": "heading:Harbour news"}),
+        ("/", {"part": "regex:(?i)[a-z]+ ]?"}),
+        ("/feed", {"part": "entries"}),
+        ("/", {"part": "site"}),
+        ("/", {"body": '{"query": "{ price }"}'}),
+        ("/?a=[1]", {"part": "css:.price", "body": "{}"}),
+        ("/?a=[1]", {}),
+    ],
+)
+async def test_what_is_watched_is_known_by_the_address_that_the_list_shows(path: str, how: dict[str, str]) -> None:
+    page = text(PAGE, Content_Type="text/html")
+    feed = (
+        "<rss version='2.0'><channel><title>News</title><item><title>One</title><link>/1</link></item></channel></rss>"
+    )
+    pages = {"/": page, "/?a=[1]": page, "/?a=%5B1%5D": page, "/feed": text(feed, Content_Type="application/rss+xml")}
+    async with at(pages) as agent:
+        url = agent.site.url(path)
+        await agent.fetch(path)
+        (begun,) = (await agent.call("watch", page=url, **how))["watched"]
+        (listed,) = (await agent.call("watch"))["watched"]
+        address = listed["url"]
+        assert f"- {address} (" in agent.text
+        (again,) = (await agent.call("watch", page=address, when="contains fish"))["watched"]
+        assert again["page_id"] == begun["page_id"] == listed["page_id"]
+        assert (await agent.call("diff", page=address))["page_id"] == begun["page_id"]
+        (shown,) = (await agent.call("fetch", urls=[address]))["pages"]
+        assert shown["page_id"] == begun["page_id"]
+        if how:
+            assert address in await agent.refused("unwatch", page=url)
+        assert (await agent.call("unwatch", page=address))["url"] == address
+        assert (await agent.call("watch"))["watched"] == []

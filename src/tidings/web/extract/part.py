@@ -76,7 +76,9 @@ def narrowed(found: Extracted, body: bytes, charset: str | None, options: Extrac
         case _:
             lines = _below(what, found.markdown)
     text = "\n".join(line for line in lines[:_MOST] if line)[: options.caps.characters]
-    return replace(found, markdown=text, text=text, entries=(), memory="", facts={}, concealed=(), empty=None)
+    # The title is that of the page: it may count visitors, or tell the time.
+    bare = replace(found, title=None, entries=(), memory="", facts={}, concealed=(), empty=None)
+    return replace(bare, markdown=text, text=text)
 
 
 def _matching(kind: str, what: str, body: bytes, options: ExtractOptions) -> Iterator[str]:

@@ -158,7 +158,7 @@ class FetchTools:
         async def one(url: str) -> None:
             async with steps.step(url) as report:
                 try:
-                    if not url.startswith(SCHEME):
+                    if not url.startswith(SCHEME) and " [" not in url:
                         had[url] = await self._parts().library.fetch(url, options, report)
                         return
                     _, entry = await meant(self._parts().store, url)

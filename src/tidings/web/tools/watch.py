@@ -127,6 +127,10 @@ class WatchTools:
     ) -> Annotated[CallToolResult, Unwatched]:
         """End what `watch` began. Subscriptions go on."""
         known = known_page((await meant(self._parts().store, page))[0], page)
+        if not known.watched:
+            others = [each.address for each in await self._parts().store.watches() if each.url == known.url]
+            if others:
+                raise BadArgument(f"Only parts of it are watched: {', '.join(others[:10])}. Give one of these.")
         still = await self._parts().watcher.end(known.page_id)
         after = "a client is still subscribed to it" if still else "it is not watched now"
         data = Unwatched(page_id=known.page_id, url=known.address, still_watched=still)
@@ -140,7 +144,7 @@ class WatchTools:
         if not page.startswith(SCHEME) and not is_id(page):
             special = options.part or options.login or options.body
             known, _ = (None, None) if special else await meant(parts.store, page)
-            if known is None or known.address != known.url:
+            if known is None or (known.address != known.url and " [" not in page):
                 async with Steps(ctx, 1).step(page) as report:
                     name = (await parts.library.fetch(page, options, report)).entry.page_id
         elif options.part or options.login or options.body:

@@ -156,6 +156,12 @@ def check_condition(when: str) -> None:
         )
 
 
+def of_part(when: str) -> str:
+    """Returns a condition for a part of a page, which has no facts: "price below 50" is about its number."""
+    name, how, what = _parsed(when) or ("", "", "")
+    return f"{how} {what}" if name else when
+
+
 def holds(when: str, packet: LLMPacket) -> bool:
     """Returns whether a condition holds for a version of a page."""
     name, how, what = _parsed(when) or ("", "", "")

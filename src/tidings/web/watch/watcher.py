@@ -31,7 +31,7 @@ from tidings.web.ignore import IgnoreRules
 from tidings.web.library import BecameEmpty, PageUnknown, Refreshed, WebLibrary
 from tidings.web.pages import HttpFailed
 from tidings.web.store.model import StoredPage, StoredWatch, StoreError
-from tidings.web.watch.state import Intervals, SeenVersion, WatchPlan, WatchState, fresh_for, holds, uris_of
+from tidings.web.watch.state import Intervals, SeenVersion, WatchPlan, WatchState, fresh_for, holds, of_part, uris_of
 
 logger = logging.getLogger(__name__)
 
@@ -110,6 +110,7 @@ class PageWatcher:
             first = now + max(self.limits.least - page.age(now), 0.0)
             plan = WatchPlan.begun(page, page.url, ignore or IgnoreRules(), every)
             newest = await self._store.get(page.versions[0].source_id) if when and page.versions else None
+            when = of_part(when) if plan.options.part else when
             plan = replace(plan, when=when, held=newest is not None and holds(when, newest.packet))
             watch = await self._store.begin_watch(
                 page_id, explicit=cause == TOOL, options=plan.to_json(), next_at=first
