@@ -20,6 +20,8 @@ from tidings.web.extract.sniff import as_utf8
 CHANGES: Final = ("sentence", "price", "title", "deleted", "added", "row")
 NOISES: Final = ("related", "advertisement", "counters", "times", "session", "teasers", "csrf")
 
+_LISTS: Final = frozenset(("collection", "listing"))
+"""Kinds of pages."""
 _PROSE: Final = 8
 """Words of a block that counts as prose."""
 _CONTENT: Final = 0.7
@@ -44,6 +46,17 @@ _ADS: Final = (
     '<div class="{name}"><div class="adsbygoogle" style="display:block"><p>{text}</p></div></div>',
 )
 
+_CAMEL: Final = re.compile(r"([a-z])([A-Z])")
+_TEASER_NAME: Final = re.compile(
+    r"\b(?:ads?|advert\w*|sponsor\w*|promo\w*|related|recommend\w*|popular|trending|teasers?|more-stories|read-next"
+    r"|newsletter)\b"
+)
+_TEASER_TITLE: Final = re.compile(
+    rf"(?:{'|'.join(map(re.escape, _RELATED))}|related|recommended|popular|most (?:read|popular)|trending|advertisement"
+    r"|sponsored)\b.{0,40}$",
+    re.IGNORECASE,
+)
+
 
 def prose(draw: random.Random, count: int) -> str:
     """A sentence of so many words."""
@@ -62,16 +75,41 @@ def _after(place: Any, new: Any) -> Any:
     return new
 
 
+def _is_beside(block: PageBlock, words: int, *, lists: bool) -> bool:
+    """Whether nobody would call a block the content of a page with so many words, though its words are labelled so.
+
+    That is: what no reader sees when the page opens, and what a part of the page, less than half of it, says to be a
+    teaser or an advertisement in the way in which the noises say it. Nobody could tell a change there from a noise. A
+    block that is wholly a link leads to content, which is elsewhere, except on a page that `lists` things.
+    """
+    if block.hidden_spans or (block.links == block.words and not lists):
+        return True
+    for node in block.node.upwards():
+        if 2 * node.words > words:
+            return False
+        each = node.element
+        if each.tag == "dialog" or each.get("role") in ("dialog", "alertdialog"):
+            return True
+        if _TEASER_NAME.search(_CAMEL.sub(r"\1-\2", f"{each.get('class')} {each.get('id')}").lower()):
+            return True
+        titles = each.xpath("*[self::h2 or self::h3 or self::h4 or self::h5 or self::h6 or self::div or self::span]")
+        if any(_TEASER_TITLE.match(" ".join("".join(title.itertext()).split())) for title in titles[:2]):
+            return True
+    return False
+
+
 class Specimen:
     """A page that can be altered."""
 
-    def __init__(self, name: str, body: bytes, url: str, content: str, seed: int) -> None:
+    def __init__(self, name: str, body: bytes, url: str, content: str, seed: int, *, kind: str = "") -> None:
         self.name, self.draw = name, random.Random(f"{name} {seed}")
         self.page = read_page(as_utf8(body, None), url)
         self.root: Any = self.page.root
         blocks = self.page.blocks.blocks
         marked = zip(blocks, labels([block.text for block in blocks], content), strict=True)
-        self.content = [block for block, label in marked if label and label > _CONTENT]
+        words = sum(block.words for block in blocks)
+        said = (block for block, label in marked if label and label > _CONTENT)
+        self.content = [block for block in said if not _is_beside(block, words, lists=kind in _LISTS)]
         self.prose = [block for block in self.content if block.words >= _PROSE and block.node.tag not in _FIXED]
         self.done: dict[str, str] = {}
         """What was changed, by its kind, for people who look at what was missed."""
@@ -117,9 +155,13 @@ class Specimen:
         for kind in NOISES:
             self.alter(kind)
 
+    def _is_there(self, block: PageBlock) -> bool:
+        """Whether neither a block nor what is around it was deleted."""
+        return any(around is self.root for around in block.node.element.iterancestors())
+
     def _texts(self) -> list[Any]:
         """The elements of the prose after which others can be put."""
-        return [block.node.element for block in self.prose if block.node.element.getparent() is not None]
+        return [block.node.element for block in self.prose if self._is_there(block)]
 
     def _made_up(self) -> str:
         return f"css-{self.draw.randrange(16**5):05x}"
@@ -128,7 +170,7 @@ class Specimen:
 
     def _piece(self, fits: Callable[[str], bool]) -> tuple[Any, str, str] | None:
         """A text within the prose: its element, whether it is the text or the tail, and the text."""
-        blocks = list(self.prose)
+        blocks = [block for block in self.prose if self._is_there(block)]
         self.draw.shuffle(blocks)
         for block in blocks:
             for inner in block.node.element.iter():
@@ -179,12 +221,12 @@ class Specimen:
         """A block of prose with nothing in it that is needed for something else."""
         needed = (self._price_line, self._table, self._counter, self._clock, self._ad, self._linked, self._form,
             self._related_list, self._teaser_list)  # fmt: skip
-        blocks = [block for block in self.prose if block.node.element.getparent() is not None]
+        blocks = [block for block in self.prose if self._is_there(block)]
         free = [block for block in blocks if not any(each in needed for each in block.node.element.iter())]
         return self.draw.choice(free[1:] or free or blocks)
 
     def _added(self) -> str:
-        block = self.draw.choice([block for block in self.prose if block.node.element.getparent() is not None])
+        block = self.draw.choice([block for block in self.prose if self._is_there(block)])
         beside: Any = block.node.element
         named = {key: value for key, value in beside.items() if key in ("class", "style")}
         new = etree.Element(beside.tag if beside.tag in ("p", "li", "div") else "p", named)
@@ -251,7 +293,7 @@ def real(known: Sequence[Known], most: int, seed: int = 1) -> Iterator[Specimen]
     for page in chosen:
         if found == most:
             return
-        made = Specimen(page.id, page.body, page.url, page.content, seed)
+        made = Specimen(page.id, page.body, page.url, page.content, seed, kind=page.kind)
         if made.usable:
             found += 1
             yield made

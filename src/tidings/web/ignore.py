@@ -18,7 +18,7 @@ from typing import Any, Final
 from tidings._kit import patterns
 from tidings._kit.patterns import BadPattern, users_pattern
 from tidings._kit.text import expanded, quoted
-from tidings.web.documents.model import LLMPacket, version_hash
+from tidings.web.documents.model import version_hash
 from tidings.web.extract.html.selectors import BadSelector, paths
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
@@ -88,14 +88,17 @@ def _in_order(text: str) -> str:
     return "\n".join(found)
 
 
-def _texts(packet: LLMPacket, names: Iterable[str] | None) -> list[str]:
-    """Returns what is compared: the content, the title and these facts."""
+def _texts(entry: StoredVersion, other: StoredVersion, names: Iterable[str] | None) -> list[str]:
+    """Returns what is compared: the content, the title, these facts, and what the choice of blocks left out."""
+    packet = entry.packet
     if names is None:  # It was stored before there were facts, and its title may have been found in another way.
         return [packet["content"]]
     facts = packet.get("facts", {})
     # A page may count as modified once a day.
     values = (facts.get(name, "")[: 10 if name == "modified" else None] for name in names)
-    return [packet["content"], packet["metadata"].get("title", ""), *values]
+    # The order of what was left out does not count, nor do numbers for it.
+    left_out = sorted(entry.beside(other).splitlines(), key=partial(re.sub, r"\d+", ""))
+    return [packet["content"], packet["metadata"].get("title", ""), *values, "\n".join(left_out)]
 
 
 def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> bool:
@@ -132,7 +135,7 @@ def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRule
             known = {entry.id: of_entry(entry) for entry in before.entries}
             same = all(known.get(entry.id) == of_entry(entry) for entry in after.entries)
         else:
-            pairs = zip(_texts(before.packet, names), _texts(after.packet, names), strict=True)
+            pairs = zip(_texts(before, after, names), _texts(after, before, names), strict=True)
             same = all(cleaned(one) == cleaned(other) for one, other in pairs)
         if len(patterns) == used:
             return same

@@ -371,6 +371,9 @@ def _compared(before: StoredVersion, after: StoredVersion) -> tuple[str, str, in
             return counted, disarm(feed.text()), added + changed, removed + changed
     # Whether the last line ends with a newline matters to no reader.
     old, new = (f"{entry.packet['content'].rstrip()}\n" for entry in (before, after))
+    if before.beside(after) != after.beside(before):
+        old, new = (f"{text}\n# Elsewhere on the page\n\n{disarm(one.beside(other))}\n"
+                    for text, one, other in ((old, before, after), (new, after, before)))  # fmt: skip
     found = diff(old, new)
     text = disarm(_changed_facts(before.packet, after.packet)) + found.text
     return f"lines added: {found.added:,}, removed: {found.removed:,}", text, found.added, found.removed

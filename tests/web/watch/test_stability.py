@@ -8,6 +8,7 @@ import pytest
 from tests.web.shelf import Changing, both, shelf
 from tidings.web.extract.model import ExtractOptions
 from tidings.web.extract.pool import extract
+from tidings.web.resources import difference
 
 pytestmark = pytest.mark.anyio
 
@@ -152,3 +153,42 @@ def test_an_advertisement_beside_a_picture_does_not_decide_about_it() -> None:
     beside = page.replace(picture, f"{picture}{advertisement(random.Random(1))}")
     options = ExtractOptions(prior=first.memory)
     assert extract(beside.encode(), "text/html", "https://harbour.example/", options).markdown == first.markdown
+
+
+SIGN_UP = "<form class=signup><h4>Sign up</h4><p>We write to you as soon as a cabin of a ferry is free.</p>{}</form>"
+ROW = "<table><tr><td>Ferry</td><td>Tuesday</td></tr>{}</table>"
+LONG = "<p>The harbour office answers letters, but only those with a stamp on them.</p>"
+OTHER = "<p>The old ticket office is closed, and nobody at all knows when it opens again.</p>"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("<p>€ 49.90</p>", "<p>€ 44.90</p>", "+€ 44.90"),
+        ("<b>Sold out</b>", "<b>Available now</b>", "-Sold out"),
+        (LONG, "", "-The harbour office"),
+        ("", ROW.format(""), "+Tuesday"),
+        (ROW.format("<tr><td>Boat</td></tr>"), ROW.format(""), "-Boat"),
+        (LONG + OTHER, OTHER + LONG, ""),
+        (f"<div style='display: none'>{LONG}</div>", "", ""),
+        (f"<div class=recommended>{LONG}</div>", "", ""),
+        (f"<nav>{LONG}</nav>", f"<nav>{OTHER}</nav>", ""),
+        ("<p>12 people are watching</p>", "<p>13 people are watching</p>", ""),
+    ],
+)
+async def test_what_the_text_leaves_out_is_compared_if_it_may_be_content(before: str, after: str, told: str) -> None:
+    page = Changing(story(SIGN_UP.format(before)), "text/html")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        first = (await here.library.fetch(here.site.url("/"))).entry.packet["content"]
+        assert "Sign up" not in first
+        page.body = story(SIGN_UP.format(after))
+        await here.later()
+        assert here.heard()[0] == (both(page_id) if told else [])
+        stored = await here.store.page_of(page_id)
+        assert stored is not None
+        diff = (await difference(here.store, stored))["diff"]
+        assert "Elsewhere on the page" in diff if told else "Nothing changed" in diff
+        assert told in diff
+        await here.later()
+        assert here.heard()[0] == []

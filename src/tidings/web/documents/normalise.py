@@ -61,7 +61,8 @@ def normalise(
     facts = {name: _line(value, _FIELD) for name, value in extracted.facts.items()}
     hashes = model.Hashes(content_hash=model.content_hash(content), raw_hash=hashlib.sha256(response.body).hexdigest())
     title = _line(extracted.title, _TITLE)
-    hashes["version_hash"] = model.content_hash("\n".join([title, *map("=".join, facts.items()), content]))
+    parts = [title, *map("=".join, facts.items()), content, *extracted.memory.split("\n", 2)[2:]]
+    hashes["version_hash"] = model.content_hash("\n".join(parts))
     unsafe = _unsafe(extracted, kept, response)
     metadata: dict[str, str | int | None] = {
         "title": title,
@@ -138,6 +139,7 @@ def _unsafe(extracted: Extracted, kept: KeptText, response: Response) -> list[Un
     for text, where in ((extracted.title, "the title"), (extracted.author, "the author's name")):
         found += look_for(text or "", where=where, known=lines)
     known |= lines
+    found += look_for("".join(extracted.memory.split("\n", 2)[2:]), where="what the text leaves out", known=known)
     found += look_for(extracted.description or "", where="the description", known=known)
     if "html" in response.content_type.lower():
         for where, text in asides(response.body).items():

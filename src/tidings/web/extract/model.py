@@ -83,7 +83,7 @@ class Extracted:
     concealed: tuple[tuple[int, int], ...] = ()  # The spans of such text in `markdown`, as start and end, in order.
     entries: tuple[FeedEntry, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict[str, str])  # What the page states for programs, by name.
-    memory: str = ""  # The blocks of the page, and which were chosen; see `html.choose`.
+    memory: str = ""  # The blocks of the page, which were chosen, and what is left out; see `html.choose`.
     # The reason why there is no text: "empty", "script-only", "login" or "scanned"; None if there is.
     empty: str | None = None
 

@@ -24,6 +24,10 @@ class StoredVersion:
     entries: tuple[FeedEntry, ...] = ()
     memory: str = ""  # which blocks the page had, and which were chosen; see `extract.html.choose`
 
+    def beside(self, other: "StoredVersion") -> str:
+        """Returns the texts that were left out and may be content, a line each, if they are known of both versions."""
+        return "".join(self.memory.split("\n", 2)[2:]) if "\n" in other.memory else ""
+
 
 @dataclass(frozen=True)
 class PageFacts:

@@ -15,15 +15,7 @@ from tidings.web.documents.model import LLMPacket, version_hash
 from tidings.web.documents.model import page_id as page_id_of
 from tidings.web.documents.normalise import without_hashes
 from tidings.web.extract.model import FeedEntry
-from tidings.web.store.model import (
-    PageFacts,
-    PartKind,
-    PutOutcome,
-    StoredPage,
-    StoredVersion,
-    StoreError,
-    Version,
-)
+from tidings.web.store.model import PageFacts, PartKind, PutOutcome, StoredPage, StoredVersion, StoreError, Version
 from tidings.web.store.transaction import Owner, Transaction, object_of, options_text, to_bytes, variant_of
 
 _FIND: Final = """SELECT page_id, address, url, content_hash, checked_at, etag, last_modified, options,
@@ -210,7 +202,7 @@ def get(at: Transaction, source_id: str) -> StoredVersion | None:
         raw_type=raw_type if "raw" in parts else None,
         screenshot=parts.get("screenshot"),
         entries=entries,
-        memory=parts.get("memory", b"").decode("ascii", "replace"),
+        memory=parts.get("memory", b"").decode("utf-8", "replace"),
     )
 
 

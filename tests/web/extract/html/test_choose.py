@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.html.choose import best_cut, compiled, evened, loaded, model, shares, tables_after
+from tidings.web.extract.html.choose import best_cut, compiled, evened, loaded, model, shares
 from tidings.web.extract.html.page import read_page
 from tidings.web.extract.html.read import read_html
 from tidings.web.extract.model import ExtractOptions
@@ -37,13 +37,6 @@ def test_no_other_cut_is_better(blocks: list[tuple[float, int]]) -> None:
     order = sorted(range(len(blocks)), key=lambda index: -likely[index])
     best = max(worth(order[:cut]) for cut in range(1, len(order) + 1))
     assert worth(best_cut(likely, sizes)) == pytest.approx(best)
-
-
-def test_a_table_that_follows_a_kept_block_is_kept() -> None:
-    page = b"<div><p>one<table><tr><td>a<td>b</table><p>two<ul><li>c</ul><p>three</div><table><tr><td>d</table>"
-    blocks = read_page(page, "https://harbour.example/").blocks.blocks
-    assert tables_after(blocks, {0, 3, 5}) == {1, 2}
-    assert tables_after(blocks, {4}) == set()
 
 
 def test_odds_move_a_little_towards_those_of_the_same_kind_of_container() -> None:

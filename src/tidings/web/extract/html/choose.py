@@ -8,7 +8,7 @@ trees is the logarithm of the odds; it is compiled to one Python expression, whi
 Without a memory, an advertisement more could move doubtful blocks across the cut. A known block keeps what was decided
 about it; a new one takes over what was decided about the one in its place. New prose is chosen, except in the frame of
 a page; what stands beside the content by name, as advertisements do, is not. A block is known by its text, in which
-numbers count as equal, and by its place, the names of the elements around it.
+numbers count as equal, and by its place, the names of the elements around it. Watches also compare what is left out.
 """
 
 import base64
@@ -28,7 +28,7 @@ from typing import Any, Final, cast
 from tidings.web.extract.html.blocks import Node, PageBlock
 from tidings.web.extract.html.features import KINDS, NAMES, block_features, page_features
 from tidings.web.extract.html.page import HtmlPage
-from tidings.web.extract.html.vocabulary import ASIDE, DIALOG, FOOTER, FORM, HEADER, HEADINGS, NAV
+from tidings.web.extract.html.vocabulary import ARTICLE, ASIDE, DIALOG, FOOTER, HEADER, HEADINGS, MAIN, NAV
 
 ALIKE = 0.2  # The share that the blocks in containers of the same kind have in a block's odds.
 # The extra price of a word that is kept from an article: readers miss its last words less than they mind the comments
@@ -137,13 +137,13 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
     keep = set(best_cut(likely, [block.words for block in blocks], strictness)) | kept
     above: set[int] = (
         set()
-    )  # The headings directly above kept blocks; they are short, so the model tends to reject them.
+    )  # the headings directly above kept blocks: they are short, so the model tends to reject them
     for index in keep:
         place = index - 1
         while place >= 0 and place not in keep and blocks[place].node.tag in HEADINGS:
             above.add(place)
             place -= 1
-    keep |= above | tables_after(blocks, keep)
+    keep |= above
     # The first `h1` is kept, unless the title or a kept block has the same text.
     first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
     if first is not None and keep:
@@ -151,19 +151,6 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
         if text.lower() not in page.title.lower() and not any(text in blocks[index].text for index in keep):
             keep.add(first)
     return sorted(keep - left)
-
-
-def tables_after(blocks: Sequence[PageBlock], keep: Collection[int]) -> set[int]:
-    """Returns the blocks of tables that directly follow a kept block, in the same container."""
-    found: set[int] = set()
-    for index in keep:
-        around, place = blocks[index].node.parent, index + 1
-        while place < len(blocks) and place not in keep and around is not None:
-            if not any(node.tag == "table" and node.parent is around for node in blocks[place].node.upwards()):
-                break
-            found.add(place)
-            place += 1
-    return found
 
 
 def best_cut(likely: Sequence[float], sizes: Sequence[int], strictness: float = 1.0) -> list[int]:
@@ -182,7 +169,14 @@ def best_cut(likely: Sequence[float], sizes: Sequence[int], strictness: float = 
 
 _KNOWN: Final = 8.0  # the odds of a block that is known
 _LIKE_ITS_PLACE: Final = 2.0  # added to the odds of a new block, or taken from them
-_FRAMES: Final = NAV | HEADER | FOOTER | ASIDE | FORM | DIALOG
+_FRAMES: Final = NAV | ASIDE | DIALOG
+_LISTS: Final = frozenset(("collection", "listing", "product", "service"))  # kinds of pages
+_CELLS: Final = frozenset(("td", "th", "dd"))
+_TELLING: Final = re.compile(
+    r"[$€£¥₹]\s?\d|\d\s?(?:[€£]|EUR|USD|GBP|CHF|kr|zł)(?!\w)|\bv?\d+\.\d+\.\d|\bversion\s\d|stock|sold out|availab"
+    r"|lieferbar|auf lager|ausverkauft|disponible|agotado",
+    re.IGNORECASE,
+)
 _MOST: Final = 20_000  # blocks that are remembered
 _DIGITS: Final = b"0123456789.,'"
 _NUMBER: Final = re.compile(r"[\d.,'\u00a0\u202f]+")
@@ -195,8 +189,8 @@ _LABELLED: Final = 80  # words of an advertisement with its label
 _CAMEL: Final = re.compile(r"([a-z])([A-Z])")
 # Names and titles of what differs with each look on many pages: advertisements, and lists of other pages.
 _SURELY_BESIDE_NAME: Final = re.compile(
-    r"(?<![a-z])(?:ads?|adverts?|advertis\w*|adslot|adsbygoogle|gpt-ad|sponsored|related-?(?:posts?|articles?|stories)"
-    r"|recommendations?|recirc\w*|also-?(?:like|read)|more-?(?:from|stories)|read-?next|outbrain|taboola)(?![a-z])"
+    r"(?<![a-z\d])(?:ads?|adverts?|advertis\w*|adslot|adsbygoogle|gpt-ad|sponsored|related-?(?:posts?|articles?|stories)"
+    r"|recommendations?|recirc\w*|also-?(?:like|read)|more-?(?:from|stories)|read-?next|outbrain|taboola)\d{0,3}(?![a-z\d])"
 )
 _BESIDE_NAME: Final = re.compile(
     rf"{_SURELY_BESIDE_NAME.pattern}|(?<![a-z])(?:sponsor\w*|promo(?:ted|tions?)?|related|recommend\w*|trending"
@@ -216,11 +210,26 @@ _BESIDE_TITLE: Final = re.compile(
 )
 
 
-def remembered(blocks: Sequence[PageBlock], chosen: Collection[int]) -> str:
-    """Returns the memory of a look that chose the blocks with these numbers."""
+def remembered(
+    blocks: Sequence[PageBlock],
+    chosen: Collection[int],
+    unwanted: Collection[int] = (),
+    kind: str = "",
+    prior: str = "",
+) -> str:
+    """Returns the memory of a look that chose these blocks: a line of marks, "links" or nothing, and what is left out.
+
+    Left out is a line for each block that was not chosen, is not `unwanted`, and may be content all the same. The links
+    of some kinds of pages are their content; a page stays one of these, or none, as it was in the memory `prior`.
+    """
     fingerprints = enumerate(_fingerprints(blocks[:_MOST]))
     marks = [text | (place | (number in chosen)) << _TEXT for number, (text, place) in fingerprints]
-    return base64.b64encode(b"".join(mark.to_bytes(_MARK, "little") for mark in marks)).decode("ascii")
+    written = base64.b64encode(b"".join(mark.to_bytes(_MARK, "little") for mark in marks)).decode("ascii")
+    lists = prior.split("\n", 2)[1:2] or ["links" if kind in _LISTS else ""]
+    left = [number for number, block in enumerate(blocks[:_MOST])
+            if number not in chosen and number not in unwanted and _tells(block, links=any(lists))]  # fmt: skip
+    beside = _beside(blocks, left, certain=False)
+    return "\n".join([written, *lists, *(blocks[number].text for number in left if number not in beside)])
 
 
 class Prior:
@@ -232,7 +241,7 @@ class Prior:
         self._places: defaultdict[int, set[bool]] = defaultdict(set)
         self._order: list[tuple[int, bool]] = []  # the text of each block, and its choice
         try:
-            marks = base64.b64decode(memory, validate=True)
+            marks = base64.b64decode(memory.partition("\n")[0], validate=True)
         except ValueError:
             return
         for start in range(0, len(marks) - _MARK + 1, _MARK):
@@ -247,15 +256,17 @@ class Prior:
         """Returns the odds of the blocks with what is known of them; the blocks to keep, and those to leave out."""
         moved, keep, leave = list(odds), set[int](), set[int]()
         if not self._known:
-            return moved, keep, _beside(blocks, certain=True)
+            return moved, keep, _beside(blocks, range(len(blocks)), certain=True)
         seen: Counter[tuple[int, int | None]] = Counter()
         marks = list(_fingerprints(blocks))
-        beside = _beside(blocks, certain=False)
+        beside = _beside(blocks, range(len(blocks)), certain=False)
         new: list[int] = []
+        # Chosen prose shows that the name of a container says little; so do not judge what stands beside it by that.
+        homes = {blocks[number].node.parent for number in beside if True in self._known.get(marks[number], ())}
         for number, (text, place) in enumerate(marks):
             key: tuple[int, int | None] = (text, place)
             if key not in self._known and self._places.get(place, set()) != {True}:
-                if number in beside:
+                if number in beside and blocks[number].node.parent not in homes:
                     leave.add(number)
                     continue
                 key = (text, None)
@@ -296,12 +307,30 @@ class Prior:
 
 def _is_prose(block: PageBlock) -> bool:
     """Returns whether a block is prose that could be content: rather an alarm than a change that nobody hears of."""
-    prose = block.words >= _PROSE and 3 * block.links < block.words
-    return prose and not any(node.semantics & _FRAMES for node in block.node.upwards())
+    return block.words >= _PROSE and 3 * block.links < block.words and not _is_in_frame(block)
 
 
-def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
-    """Returns the blocks that stand beside the content by a name or a title; `certain`: those without a doubt."""
+def _tells(block: PageBlock, *, links: bool) -> bool:
+    """Returns whether a block, perhaps a short one, could be content: prose, a cell, a price, a version or a stock."""
+    if block.hidden_spans or (2 * block.links >= block.words and not links):
+        return False
+    told = block.words >= _PROSE or block.node.tag in _CELLS or _TELLING.search(block.text) is not None
+    return told and not _is_in_frame(block)
+
+
+def _is_in_frame(block: PageBlock) -> bool:
+    """Returns whether a block is in the frame of the page. An article has a header and a footer of its own."""
+    *within, root = block.node.upwards()
+    around = above = 0
+    for node in within:
+        above |= node.semantics
+        if 2 * node.words <= root.words:  # What is most of the page is no frame, whatever it says.
+            around |= node.semantics
+    return bool(around & _FRAMES or (around & (HEADER | FOOTER) and not above & (MAIN | ARTICLE)))
+
+
+def _beside(blocks: Sequence[PageBlock], asked: Iterable[int], *, certain: bool) -> set[int]:
+    """Returns the blocks, of those `asked`, that a name or a title puts beside the content; `certain`: beyond doubt."""
     name = _SURELY_BESIDE_NAME if certain else _BESIDE_NAME
     most = sum(block.words for block in blocks) // (_SMALL if certain else 2)  # words of a part that is not the page
     nodes: set[Node] = set()
@@ -313,26 +342,15 @@ def _beside(blocks: Sequence[PageBlock], *, certain: bool) -> set[int]:
         if titled or (around.words <= _LABELLED and _LABEL.fullmatch(block.text)):
             nodes.add(around)
 
-    known: dict[Node, bool] = {}
-
+    @cache
     def is_beside(node: Node | None) -> bool:
-        within: list[Node] = []
-        found = False
-        while not found and node is not None and node.tag != "body" and node.words <= most:
-            if node in known:
-                found = known[node]
-                break
-            within.append(node)
-            # Most nodes have no name.
-            found = node in nodes or (node.key is not node.tag and _is_named(name, node.key[len(node.tag) :]))
-            node = node.parent
-        known.update(dict.fromkeys(within, found))
-        return found
+        if node is None or node.tag == "body" or node.words > most:
+            return False
+        # Most nodes have no name.
+        named = node.key is not node.tag and _is_named(name, node.key[len(node.tag) :])
+        return named or node in nodes or is_beside(node.parent)
 
-    for node in dict.fromkeys(block.node for block in blocks):
-        if node not in known:
-            is_beside(node)
-    return {number for number, block in enumerate(blocks) if known.get(block.node)}
+    return {number for number in asked if is_beside(blocks[number].node)}
 
 
 @lru_cache(50_000)

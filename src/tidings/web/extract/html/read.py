@@ -114,7 +114,7 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
 def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractOptions) -> Extracted:
     blocks, most = page.blocks.blocks, options.caps.characters
     numbers = range(len(blocks)) if options.whole_page else choose(page, kinds, Prior(options.prior))
-    kept = frozenset(numbers)
+    kept, said = frozenset(numbers), frozenset[int]()
     if options.comments or (options.comments is False and kind != "forum"):
         said = comments_of(page.blocks)
         kept = kept | {one for one in said if is_comment(blocks[one])} if options.comments else kept - said
@@ -129,7 +129,7 @@ def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractO
         text=bounded("\n".join(block.text for block in chosen), most, "the page")[0],
         warnings=over,
         concealed=tuple((start, min(end, len(markdown))) for start, end in writer.concealed if start < len(markdown)),
-        memory=remembered(blocks, kept),
+        memory=remembered(blocks, kept, said, kind, options.prior),
     )
 
 
