@@ -154,7 +154,7 @@ async def test_when_the_file_cannot_be_written_any_more_the_log_goes_on_in_memor
         assert done
         assert await bus.records.get("task") == done
         await bus.records.delete("other")
-    assert "goes on in memory" in caplog.text
+    assert "continues in memory" in caplog.text
 
 
 async def test_records_that_cannot_be_written_lead_to_memory_as_well(tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ async def test_the_first_of_several_that_answers_is_used_and_all_are_named_if_no
     await works(NatsBus([*dead, shared().url], prefix=uuid.uuid4().hex))
     await works(NatsBus(",".join([*dead, shared().url]), prefix=uuid.uuid4().hex))
     said = await refused(NatsBus(dead))
-    assert said.startswith("None of 2 brokers")
+    assert said.startswith("None of the 2 brokers")
     assert all(str(port) in said for port in ports)
 
 

@@ -181,7 +181,7 @@ async def test_a_result_that_does_not_fit_what_its_tool_announced_is_a_fault_of_
         assert isinstance(error, MalformedMessage)
         assert says in error.message
         assert len(error.message) < 500
-        assert "This is a fault of the server: tell its authors" in error.message
+        assert "This is a fault of the server: report it to its authors" in error.message
         assert client.connected
 
 
