@@ -1,6 +1,7 @@
 """`tidings install`: the entry in each client's file, nothing else changed, and what is broken left alone."""
 
 import json
+import re
 import stat
 import sys
 import tomllib
@@ -78,7 +79,7 @@ def test_another_server_at_an_address_takes_its_place_and_the_old_file_is_kept(
     old = (tmp_path / file).read_bytes()
     (tmp_path / file).chmod(0o640)
     done = tidings("install", "https://a.example/mcp", "--name", "a", "--client", client, "--yes", **home)
-    assert done.code == 0, done.err
+    assert (done.code, "another server called a, which this replaces" in done.err) == (0, True), done.err
     entry = read(tmp_path / file)[section]["a"]
     assert "https://a.example/mcp" in entry.values()
     assert "args" not in entry
@@ -121,6 +122,14 @@ def test_the_change_is_shown_and_written_when_the_user_agrees(home: dict[str, st
     assert (tmp_path / ".cursor/mcp.json").exists()
 
 
+@pytest.mark.parametrize(("word", "cure"), [("valt", "Did you mean 'vault'?"), ("none-such", "no program none-such")])
+def test_a_program_that_is_not_there_is_not_installed(
+    word: str, cure: str, home: dict[str, str], tmp_path: Path
+) -> None:
+    done = tidings("install", word, str(tmp_path), "--client", "cursor", "--yes", **home)
+    assert (done.code, cure in done.err, (tmp_path / ".cursor/mcp.json").exists()) == (2, True, False), done.err
+
+
 def test_a_vault_that_cannot_be_served_is_not_installed(home: dict[str, str], tmp_path: Path) -> None:
     done = tidings("install", "vault", str(tmp_path / "none"), "--client", "cursor", "--yes", **home)
     assert (done.code, (tmp_path / ".cursor/mcp.json").exists()) == (2, False)
@@ -142,6 +151,19 @@ def test_what_else_is_in_a_file_stays(before: str) -> None:
     assert parse_with_comments(made)[0] == {**kept, "s": {**kept.get("s", {}), "n": ENTRY}}
     assert all(word in made for word in ("// own", "// one") if word in before)
     assert edited(made, "json", "s", "n", ENTRY) == made
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{\n  "s": {\n    "b": 1, // b\n    // end\n  } // s\n}', '"b": 1, // b\n    // end\n    "n": 0\n  } // s\n}'),
+        ('{\n  "s": {\n    "b": 1 // b, c\n    /* , */\n  }\n}', '"b": 1, // b, c\n    /* , */\n    "n": 0\n  }\n}'),
+        ('{\n  "s": { // none\n  }\n}', '"s": { // none\n    "n": 0\n  }\n}'),
+    ],
+)
+def test_a_comment_stays_with_what_it_is_about(before: str, after: str) -> None:
+    made = edited(before, "json", "s", "n", ENTRY)
+    assert re.sub(r'"n": \{.*?\}', '"n": 0', made, flags=re.DOTALL).endswith(after)
 
 
 names = st.text(min_size=1, max_size=4)

@@ -213,6 +213,18 @@ def edited(text: str, form: Format, section: str, name: str, entry: dict[str, An
     return edit(text, section, name, entry)
 
 
+def has_server(text: str, form: Format, section: str, name: str) -> bool:
+    """Returns whether a file that can be edited has an entry of this name."""
+    if form == "yaml":
+        from ruamel.yaml import YAML
+
+        yaml: Any = YAML(typ="safe")
+        document: object = yaml.load(text)
+    else:
+        document = tomllib.loads(text) if form == "toml" else parse_with_comments(text.strip() or "{}")[0]
+    return name in as_dict(as_dict(document).get(section))
+
+
 def as_text(form: Format, section: str, name: str, entry: dict[str, Any]) -> str:
     """Returns the entry as it stands in a file that has nothing else in it."""
     if form == "toml":
@@ -273,14 +285,12 @@ def _with_member(text: str, start: int, key: str, value: dict[str, Any]) -> str:
                 text if json.loads(without_comments(text[begin:end])) == value else text[:begin] + dumped + text[end:]
             )
     added = f"\n{indent}{json.dumps(key, ensure_ascii=False)}: {dumped}"
-    if members:
-        end = members[-1][2]
-        rest = re.sub(r"^(\s*),", r"\1", text[end:], count=1)  # A trailing comma.
-        return f"{text[:end]},{added}{rest}"
-    rest = text[start + 1 :]
-    if not rest.lstrip(" \t").startswith("\n"):
-        rest = f"\n{indent[:-2]}{rest.lstrip()}"
-    return text[: start + 1] + added + rest
+    end = members[-1][2] if members else start + 1
+    close = without_comments(text).index("}", end)
+    kept = text[end:close].rstrip()  # Comments on what is there, and maybe a comma.
+    comma = "," if members and "," not in without_comments(f"{kept}\n0") else ""
+    rest = text[end + len(kept) : close]
+    return text[:end] + comma + kept + added + (rest if "\n" in rest else f"\n{indent[:-2]}") + text[close:]
 
 
 def _edit_toml(text: str, section: str, name: str, entry: dict[str, Any]) -> str:

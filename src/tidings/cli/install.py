@@ -12,8 +12,9 @@ import click
 
 from tidings._kit.diff import unified
 from tidings._kit.files import read_file, replace_file, settings_folder
+from tidings._kit.suggest import did_you_mean
 from tidings._kit.text import harmless
-from tidings.cli.client_config import CLIENTS, INSTALL, ClientServer, NotEditable, edited, server_name
+from tidings.cli.client_config import CLIENTS, INSTALL, ClientServer, NotEditable, edited, has_server, server_name
 from tidings.cli.exits import Refusal
 from tidings.cli.main import load
 from tidings.cli.oneshot import find_server
@@ -58,7 +59,9 @@ def command(
     if entry.url is not None:
         install(ClientServer(title, url=entry.url))
         return
-    program = shutil.which(entry.command or "") or entry.command or ""
+    program = shutil.which(entry.command or "")
+    if program is None:
+        raise Refusal(f"There is no program {harmless(entry.command or '')}.{did_you_mean(words[0], _OURS)}")
     argv = [str(Path(word).absolute()) if Path(word).is_file() else word for word in (program, *entry.args)]
     install(ClientServer(title, argv))
 
@@ -81,6 +84,9 @@ def _install(server: ClientServer, *, clients: tuple[str, ...], name: str | None
             click.echo(f"{client.title} already has this server: {named.name} in {path}.")
             continue
         click.echo(styled(f"{client.title}: {path}", "heading"))
+        if has_server(old, client.form, client.section, named.name):
+            text = f"It has another server called {named.name}, which this replaces. To keep both, give a --name."
+            click.echo(styled(text, "note", sys.stderr), err=True)
         for line in unified(old.splitlines(), new.splitlines(), context=2):
             click.echo(styled(harmless(line), {"+": "good", "-": "bad", "@": "place"}.get(line[:1], "")))
         if not yes and not is_terminal(sys.stdin):
