@@ -73,7 +73,7 @@ def test_a_command_is_watched_and_ended_with_it() -> None:
     ("args", "code", "words"),
     [
         (("http://127.0.0.1:9/mcp", "x://y"), 3, "Nothing answers"),
-        ((odd(), "note://nine"), 7, "not found"),
+        ((odd(), "note://nine"), 2, "not found"),
         ((odd(), "note://*"), 2, "stands for many"),
         ((odd(), "note://one", "--diff", "--exec", "cat"), 2, "--diff and --exec exclude each other"),
         ((odd("dies"), "note://one"), 4, "exit code 3"),
@@ -113,3 +113,19 @@ def test_a_subscription_that_is_refused_is_told(tmp_path: Path) -> None:
     with started("watch", str(server), "n://a") as process:
         assert line_of(process) == "x\n"
         assert "The server refuses a subscription: " in line_of(process, "stderr")
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+def test_a_misspelt_resource_is_told_once_with_the_one_that_is_meant(tmp_path: Path, era: str) -> None:
+    server = tmp_path / "one.py"
+    server.write_text(
+        "from tidings import LiveServer\n"
+        "mcp = LiveServer('one')\n"
+        "@mcp.resource('note://lobby')\n"
+        "def lobby() -> str: return 'x'\n"
+        "mcp.run()\n"
+    )
+    done = tidings("watch", str(server), "note://loby", "--era", era)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.count("note://loby") == 1, done.err
+    assert "Did you mean 'note://lobby'?" in done.err

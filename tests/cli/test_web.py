@@ -166,6 +166,7 @@ def test_a_missing_package_is_named_with_how_to_get_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in missing else find(name))
     how = install_command("web")
     assert refused() == f"Error: The web server needs more packages (lxml): {how}"
+    assert refused("watch", "https://a.example") == f"Error: The web server needs more packages (lxml): {how}"
     missing.remove("lxml")
     assert install_command("render") in refused("--render")
 

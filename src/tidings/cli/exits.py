@@ -36,7 +36,7 @@ PIPE_CLOSED: Final = 141
 TERMINATED: Final = 143
 
 EXITS: Final[dict[int, str]] = {  # Each exit code and its meaning
-    OK: "success: also for a command that runs until Ctrl-C, SIGTERM or SIGHUP stops it",
+    OK: "success: also for a server, or `tidings web watch`, that Ctrl-C, SIGTERM or SIGHUP stops",
     BAD_ANSWER: "negative result: the tool reported an error, a step of the demo had no effect, the doctor found a "
     "problem, or a benchmark missed its target",
     YOURS: "usage error: wrong options, an unknown name, an invalid target, arguments that break the tool's schema, or "
@@ -116,9 +116,9 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     data: Any = error.data
     answer = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     payload = answer.get("rpc_data")
-    if isinstance(payload, dict):  # Without the two keys that Tidings servers add to every error.
+    if isinstance(payload, dict):  # Without what Tidings servers add to every error, and what was asked for.
         members = cast("dict[str, Any]", payload)
-        payload = {key: value for key, value in members.items() if key not in ("code", "retryable")} or None
+        payload = {key: value for key, value in members.items() if key not in ("code", "retryable", "uri")} or None
     return OneShotFailed(
         in_the_shell(error.message),
         exit_code=exit_code_of(error),

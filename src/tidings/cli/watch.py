@@ -8,17 +8,22 @@ import re
 import sys
 import time
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidings._kit.diff import unified
+from tidings._kit.suggest import closest, question
 from tidings._kit.text import clock, harmless
 from tidings.cli.contents import Content, bytes_of, described
-from tidings.cli.exits import OneShotFailed, in_the_shell
+from tidings.cli.exits import YOURS, OneShotFailed, failed, in_the_shell
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
 from tidings.cli.terminal import option, styled
+from tidings.errors import ResourceNotFound, TidingsError
+
+if TYPE_CHECKING:
+    from tidings.client import LiveClient
 
 
 @one_shot("watch")
@@ -54,6 +59,8 @@ class _Watch:
 
     def __post_init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._read: set[str] = set()
+        self._refusals: list[str] = []
         self._away = False
 
     async def run(self, count: int | None) -> None:
@@ -62,24 +69,44 @@ class _Watch:
 
         client = live_client(self.options, timeouts=replace(timeouts(self.options), ping_interval=10.0, ping=5.0))
         client.on(StateChanged, self._log_state)
-        client.on(RefreshFailed, lambda event: logger.info("Cannot read %s now: %s", event.uri, event.error.message))
-        client.on(SubscriptionFailed, self._log_refusal)
+        client.on(RefreshFailed, self._log_failure)
+        client.on(SubscriptionFailed, self._note_refusal)
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(client.aclose)
             await client.connect()
             if not client.supports_subscriptions:
                 logger.info("The server has no subscriptions: polling it every few seconds.")
             async with contextlib.aclosing(client.watch(self.uris)) as reads:
-                async for read in reads:
-                    await self._take(read.uri, plain(read.result).get("contents") or [])
-                    if count is not None and (count := count - 1) == 0:
-                        return
+                try:
+                    async for read in reads:
+                        self._read.add(read.uri)
+                        while self._refusals:
+                            logger.info("%s", self._refusals.pop(0))
+                        await self._take(read.uri, plain(read.result).get("contents") or [])
+                        if count is not None and (count := count - 1) == 0:
+                            return
+                except ResourceNotFound as error:
+                    raise await self._not_found(client, error) from error
 
-    @staticmethod
-    def _log_refusal(event: Any) -> None:
+    async def _not_found(self, client: "LiveClient", error: ResourceNotFound) -> OneShotFailed:
+        """Returns the end of a watch of a resource that is not there, with similar ones that are."""
+        known = list[str]()
+        with contextlib.suppress(TidingsError):
+            known = [str(each.uri) for each in await client.list_resources()]
+        close = [each for uri in self.uris if uri not in self._read for each in closest(uri, known)]
+        end = replace(failed(error), exit_code=YOURS)
+        if "Did you mean" not in end.message:
+            end.message = f"{end.message.rstrip('.')}.{question(close)}"
+        return end
+
+    def _log_failure(self, event: Any) -> None:
+        if event.uri in self._read:  # Otherwise it ends the command.
+            logger.info("Cannot read %s now: %s", event.uri, event.error.message)
+
+    def _note_refusal(self, event: Any) -> None:
         if event.error.code != "not-supported":  # Said once, of the whole server.
             cause = in_the_shell(event.error.message).removesuffix(" Use `watch`, which polls.")
-            logger.info("The server refuses a subscription: %s It is polled every few seconds.", cause)
+            self._refusals.append(f"The server refuses a subscription: {cause} It is polled every few seconds.")
 
     def _log_state(self, event: Any) -> None:
         if event.error is not None and not self._away and event.old == "connected":

@@ -125,12 +125,17 @@ def serve(options: WebOptions) -> None:
     run(server, begin("the web", options.http, options.token), stdio=stdio)
 
 
-def make_server(options: WebOptions) -> "WebServer":
-    """Makes the server."""
+def check_packages(*, render: bool) -> None:
+    """Raises `Refusal` if a package is missing."""
     if missing := not_installed(PACKAGES):
         raise Refusal(packages_missing("The web server", missing, extra="web"))
-    if options.settings.render and (missing := not_installed(["playwright"])):
+    if render and (missing := not_installed(["playwright"])):
         raise Refusal(packages_missing("The web server", missing, extra="render"))
+
+
+def make_server(options: WebOptions) -> "WebServer":
+    """Makes the server."""
+    check_packages(render=options.settings.render)
     from tidings.server import Waking
     from tidings.web.server import WebServer
 

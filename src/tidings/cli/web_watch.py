@@ -18,7 +18,7 @@ from tidings.cli.logs import log_options, logger
 from tidings.cli.serving import until_stopped
 from tidings.cli.terminal import option
 from tidings.cli.watch import run_program
-from tidings.cli.web import settings_options
+from tidings.cli.web import check_packages, settings_options
 from tidings.web.settings import BadSetting, Settings
 
 _ATOM: Final = "http://www.w3.org/2005/Atom"
@@ -65,6 +65,7 @@ def watch_command(
     With --exec, the shell command gets the URL in the environment variable TIDINGS_URI. With --store FILE, changes
     between two runs are reported, too.
     """
+    check_packages(render=bool(given.get("render")))
     from tidings.web.fetch.request import SECRET_NAME, BadUrl
     from tidings.web.fetch.urls import parse
     from tidings.web.page_options import kept_openly
