@@ -9,6 +9,7 @@ import re
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -300,6 +301,7 @@ class _Vectors:
             file.close()
             raise
         self._file = file
+        weakref.finalize(self, file.close)
 
     def nearest(self, queries: Queries, query: str) -> tuple[list[tuple[float, int, str, str, int]], int]:
         """Returns the score, id, path, title and best line of notes, the best first; and how many are missing."""
