@@ -14,7 +14,7 @@
     │   │   └── SignInNeeded                   a person has to sign in to the server
     │   ├── MessageTooLarge                    a message exceeds the size limit
     │   ├── BusUnavailable        retryable    the bus cannot be reached
-    │   ├── BusMismatch                        the log of the bus has another format
+    │   ├── BusMismatch                        the bus cannot use its engine, or the log in it
     │   └── StateUnusable                      the file with a client's state cannot be used
     ├── TimedOut                  timeout      an answer did not come in time
     │   ├── ConnectTimedOut       retryable    there was no connection within the limit
@@ -158,7 +158,7 @@ class BusUnavailable(TransportError, code="bus-unavailable", retryable=True):
 
 
 class BusMismatch(TransportError, code="bus-mismatch"):
-    """The stored log of a bus does not have the format that this bus needs."""
+    """This bus cannot use its engine, or the log that it found there."""
 
 
 class StateUnusable(TransportError, code="state-unusable"):
@@ -170,15 +170,15 @@ class TimedOut(TidingsError, category=Category.TIMEOUT):
 
 
 class ConnectTimedOut(TimedOut, code="connect-timed-out", retryable=True):
-    """The connection was not made within the limit."""
+    """The connection was not made within the time limit."""
 
 
 class RequestTimedOut(TimedOut, code="request-timed-out", retryable=True):
-    """A request was not answered within the limit."""
+    """A request was not answered within the time limit."""
 
 
 class AnswerTimedOut(TimedOut, code="answer-timed-out"):
-    """The user did not answer within the limit."""
+    """The user did not answer within the time limit."""
 
 
 class ProtocolError(TidingsError, category=Category.PROTOCOL):
@@ -210,7 +210,7 @@ class RequestFailed(ServerError, code="request-failed"):
 
 
 class ResourceNotFound(ServerError, code="resource-not-found"):
-    """There is no such resource, or the caller may not have it."""
+    """There is no such resource, or the caller may not read it."""
 
 
 class NotSubscribable(ServerError, code="not-subscribable"):
@@ -246,7 +246,7 @@ class TaskCancelled(ServerError, code="task-cancelled"):
 
 
 class TaskLost(ServerError, code="task-lost"):
-    """The server no longer knows a task, or could not be reached before it dropped it. The outcome is unknown."""
+    """The server no longer knows a task, or could not be reached while it kept the task. The outcome is unknown."""
 
 
 class Cancelled(TidingsError, category=Category.CANCELLED):

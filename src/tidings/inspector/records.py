@@ -1,7 +1,7 @@
 """Records: everything that happens in a session, as numbered JSON values.
 
-A view is a fold over the records of its server (`view.fold`), so a live session, one read from its journal, and one
-that was exported and imported are the same. The kinds of records, and their data:
+A view is a fold over the records of its server (`view.fold`). So a live session looks the same as one that is read from
+its journal, or one that was exported and imported. These are the kinds of records, and their data:
 
 - `server`, a server was added, changed or removed: `what`, `entry` (of the catalog, secrets masked).
 - `state`, the state changed: `state` (`disconnected`, `connecting`, `connected`, `disconnecting`, `error`),
@@ -17,9 +17,9 @@ that was exported and imported are the same. The kinds of records, and their dat
   result is not recorded), `status` (`pending`, `in_progress`, `completed`, `cancelled`, `error`), `created_at`,
   `started_at`, `completed_at`, `attempts`, `result`, `result_size`, `error`.
 - `progress`, the server reported progress: `id`, `progress`, `total`, `message`.
-- `task`, a tool call runs as a task at the server, and more is known of it: `request` (id), `id`, `status` (`working`,
-  `input_required`, `completed`, `failed`, `cancelled`), `message`, `created_at`, `updated_at`, `ttl`, `poll_interval`,
-  `listening` (by notification, not by polling), `pending` (its outcome is not known yet).
+- `task`, a tool call runs as a task at the server, and more is known about it: `request` (id), `id`, `status`
+  (`working`, `input_required`, `completed`, `failed`, `cancelled`), `message`, `created_at`, `updated_at`, `ttl`,
+  `poll_interval`, `listening` (by notification, not by polling), `pending` (its outcome is not known yet).
 - `change`, the server announced a change: `change` (a `ChangeName`), `uri`, `cursor`, `times` (`source`, `published`,
   `received`), `merged` (earlier changes that were not read yet), `size`.
 - `changes-missed`, changes may have been missed up to now, even if the state is the same.
@@ -38,8 +38,8 @@ that was exported and imported are the same. The kinds of records, and their dat
 - `answer-time`, a liveness check was answered: `ms`, `body`, `answer`, `size`, `answer_size`. It is not stored.
 - `missed`, records could not be stored: `count`.
 
-A missing key means that nothing is known or, in a later record with the same `id`, that nothing changed. Readers skip
-unknown kinds and keys. Times are seconds since the epoch, durations seconds, sizes bytes. An `error` has the
+A missing key means that nothing is known. In a later record with the same `id`, it means that nothing changed. Readers
+skip unknown kinds and keys. Times are seconds since the epoch, durations seconds, sizes bytes. An `error` has the
 fields of an `ErrorView`. A value that is too large is cut (`bounded_json.cut`).
 """
 
@@ -94,10 +94,10 @@ NOT_STORED: Final = "answer-time"  #: The kind of record that would fill a sessi
 class Record:
     """Something that happened. Its data is never changed."""
 
-    seq: int  #: Rises by one from record to record of a session, for all servers together. The first is 1.
+    seq: int  #: Increases by one with each record of a session, for all servers together. The first is 1.
     at: float
     server: str  #: The name of the server, unique in the session.
-    kind: str  #: One of the list above. A file of a later version may have others.
+    kind: str  #: One of the kinds above. A file from a later version may have others.
     data: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
@@ -153,14 +153,14 @@ class SessionLimits:
     changes: int = 20_000
     stderr: int = 10_000
     exchanges: int = 5_000
-    requests: int = 2_000  #: Requests that ended. Running ones are always kept.
+    requests: int = 2_000  #: Ended requests. Running ones are always kept.
     ring_bytes: int = 32 * 2**20
-    """For each of: logs, notifications, changes, error output, exchanges, results of requests."""
+    """Bytes for each of logs, notifications, changes, error output, exchanges, and results of requests."""
     versions: int = 20  #: Versions of the content of one resource.
     contents: int = 1_000  #: Resources with content.
     contents_bytes: int = 256 * 2**20  #: All versions of all resources together.
     record_bytes: int = 2**20  #: Larger messages, log messages and notifications are cut.
     content_bytes: int = 8 * 2**20  #: Larger contents and results are cut.
     records: int = 20_000
-    """Records of all servers that `Session.since` can return to a reader who was away for a moment."""
-    recent_bytes: int = 64 * 2**20  #: The size of those.
+    """Records of all servers that `Session.since` can return to a reader that was away for a moment."""
+    recent_bytes: int = 64 * 2**20  #: Bytes of these records.

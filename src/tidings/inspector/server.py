@@ -52,10 +52,10 @@ _importing: Final = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSpec:
-    """Everything a session needs to connect to a server. Made of a catalog's entry, or by hand."""
+    """Everything that a session needs to connect to a server. Made from a catalog entry, or by hand."""
 
     name: str  #: Unique in the session.
-    target: object  #: A catalog's entry, or a target of `tidings.connect`, such as a server object.
+    target: object  #: A catalog entry, or a target of `tidings.connect`, such as a server object.
     era: str = "auto"
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     roots: Sequence[str | Path] | None = None
@@ -64,7 +64,7 @@ class ConnectionSpec:
 
     @classmethod
     def of(cls, entry: ServerEntry, environ: Mapping[str, str]) -> "ConnectionSpec":
-        """Makes the spec of a catalog's entry. `${NAME}` is looked up in `environ` when it connects."""
+        """Makes a spec from a catalog entry. `${NAME}` is looked up in `environ` when the session connects."""
         return cls(
             entry.name,
             entry,
@@ -84,7 +84,7 @@ class ConnectionSpec:
         return parse_target(self.target, environ=self.environ)
 
     def client(self, target: "Target", tap: "Tap", answer: "Responder") -> "LiveClient":
-        """Makes a client. Which folders it may use is a setting; other questions are for `answer`."""
+        """Makes a client. A setting names the folders that the server may use. `answer` answers other questions."""
         from tidings.client.wiring import connect  # noqa: PLC0415 - imports the SDK
 
         own = CONFIG.timeouts
@@ -121,7 +121,7 @@ Action = Callable[["LiveClient"], Awaitable[Any]]
 
 
 class InspectedServer:
-    """One server of a session. Made by `Session.add`."""
+    """One server of a session. `Session.add` creates it."""
 
     def __init__(self, spec: ConnectionSpec, view: ServerView, record: "MakeRecord") -> None:
         self.view = view  #: Everything that is known about it: read only.
@@ -146,7 +146,7 @@ class InspectedServer:
     # The connection.
 
     async def connect(self) -> None:
-        """Connects, and waits for the first outcome: connected, with its lists loaded, or failed for now."""
+        """Connects, and waits for the first outcome: connected, with all lists loaded, or failed for now."""
         self.start()
         await self._settled.wait()
 
@@ -173,7 +173,7 @@ class InspectedServer:
             await self.client.disconnect()
 
     async def reconnect(self) -> None:
-        """Connects anew with the same subscriptions; or at once, if it waits for the next attempt."""
+        """Connects again with the same subscriptions. If it waits for the next attempt, it connects now."""
         client = self.client
         is_connected = client is not None and client.connected
         subscriptions = client.subscriptions if client is not None and is_connected else ()
@@ -192,7 +192,7 @@ class InspectedServer:
             self.start()
 
     async def aclose(self) -> None:
-        """Ends the connection and all requests. Another client makes the next connection."""
+        """Ends the connection and all requests. The next connection is made by a new client."""
         if self.signing_task is not None and self.signing_task is not asyncio.current_task():
             self.signing_task.cancel()
         await self._stop_connecting()
@@ -295,7 +295,7 @@ class InspectedServer:
         return self._start("prompts/get", params, lambda client: client.get_prompt(name, arguments))
 
     def request(self, method: str, params: Mapping[str, Any] | None = None) -> str:
-        """Sends any request: calls, reads and prompts as by the methods for them, others unchanged."""
+        """Sends any request. Calls, reads and prompts are sent as by their own methods, others unchanged."""
         if method in LIVENESS_CHECKS and self._recorder is not None:
             self._recorder.wire.show_check()
         match method, params:
@@ -309,7 +309,7 @@ class InspectedServer:
                 return self._start(method, dict(params or {}), lambda client: client.request(method, params))
 
     def follow_task(self, task_id: str, tool: str | None = None, arguments: Mapping[str, Any] | None = None) -> str:
-        """Follows a task to its end. Returns the id of the request that does. `tool` and `arguments` are only shown."""
+        """Follows a task to its end. Returns the id of the request for this. `tool` and `arguments` are only shown."""
         of_task = [each for each in self.view.requests.values() if each.task is not None and each.task.id == task_id]
         if followed := [request.id for request in of_task if not request.over]:
             return followed[0]
@@ -361,7 +361,7 @@ class InspectedServer:
         return f"r{next(self._numbers)}"
 
     async def wait(self, request_id: str) -> RequestView:
-        """Waits until a request ended, and returns it. Raises `KeyError` if it is not known, or no longer kept."""
+        """Waits until a request has ended, and returns it. Raises `KeyError` if it is unknown, or no longer kept."""
         if (task := self._running.get(request_id)) is not None:
             await asyncio.wait((task,))
         return self.view.requests[request_id]
@@ -390,7 +390,7 @@ class InspectedServer:
     # Subscriptions.
 
     async def subscribe(self, uri: str) -> None:
-        """Subscribes to a URI or, with a `*` at its end, to all that begin so. Raises `TidingsError` if refused."""
+        """Subscribes to a URI, or to a prefix that ends in `*`. Raises `TidingsError` if the server refuses."""
         await (await self._client_soon()).subscribe(uri, refresh=True)
 
     async def unsubscribe(self, uri: str) -> None:
@@ -399,11 +399,11 @@ class InspectedServer:
     # Questions.
 
     def answer(self, question_id: str, value: object) -> None:
-        """Answers an open question with a result or a plain value. Raises `ValueError`: it stays open then."""
+        """Answers an open question with a result or a plain value. After a `ValueError`, the question is still open."""
         self._client_now().pending.resolve(question_id, value)
 
     def refuse(self, question_id: str, how: str = "refuse", reason: str = "") -> None:
-        """Refuses to answer: with an error that has the reason; or an elicitation with a no, or without a choice."""
+        """Refuses to answer, with an error that has the reason. An elicitation can be declined or cancelled instead."""
         pending = self._client_now().pending
         if how == "refuse":
             pending.reject(question_id, reason or "The user rejected the request")

@@ -1,10 +1,10 @@
-"""`Session`: several servers, inspected together. The command line, the terminal app and the page are built on it.
+"""`Session`: several servers that are inspected together. Commands, the terminal app and the page are built on it.
 
-Everything runs on one event loop, and passes `record`: it numbers the record, folds it into the view, gives it to the
-journal, and calls the listeners. A listener must be quick: to draw, it schedules a redraw.
+Everything runs on one event loop, and goes through `record`, which numbers the record, folds it into the view, gives it
+to the journal, and calls the listeners. A listener must be fast: to draw, it schedules a redraw.
 
-`SessionServers` are the servers of a session together with the catalog that stores them. Failures are `CatalogError`s
-or `BadTarget`s with messages for people. Files are read and written in a thread.
+`SessionServers` combines the servers of a session with the catalog that stores them. Failures are `CatalogError`s or
+`BadTarget`s with messages for people. Files are read and written in a thread.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Session:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Disconnects from all servers, and stores the last records. The view stays."""
+        """Disconnects from all servers, and stores the last records. The view can still be read."""
         # A command whose input was closed soon gets SIGTERM, so that quitting does not take long.
         asking = asyncio.get_running_loop().call_later(_GRACE, stop_commands, self.pids, signal.SIGTERM)
         try:
@@ -134,7 +134,7 @@ class Session:
         return lambda: self._listeners.remove(listener)
 
     def since(self, seq: int) -> list[Record] | None:
-        """Returns the records after this number, in time proportional to their number; None if some are gone."""
+        """Returns the records after this number, or None if some are gone. Takes time proportional to their number."""
         if seq > self.seq or seq < self.seq - len(self._recent):
             return None
         return self._recent.since(seq)
@@ -159,7 +159,7 @@ class SessionServers:
 
     @property
     def writable(self) -> Catalog | None:
-        """The catalog, if it can be changed."""
+        """The catalog, if it may be changed."""
         return None if self.catalog is None or self.catalog.read_only else self.catalog
 
     def _storing(self, entry: ServerEntry) -> Catalog | None:
@@ -167,7 +167,7 @@ class SessionServers:
         return None if self._given.get(entry.name) is entry else self.catalog
 
     async def begin(self, given: Sequence[ServerEntry], *, connect: bool = True) -> None:
-        """Adds the servers of the command line and of the catalog. The latter connect if their entry says so."""
+        """Adds the servers of the command line and of the catalog. Catalog servers connect if their entry says so."""
         known, _ = await self.listing()
         names = {each.name for each in known}
         for entry in given:

@@ -1,6 +1,6 @@
 /** The rows of the stream and of `/api/rows`. Made by scripts/row-types: do not edit. */
 
-/** A change of a resource or a list, as the server sent it or as it was found later, and its effect. Its row is sent again when more is known of it. */
+/** A change of a resource or a list, as the server sent it or as it was found later, with its effect. Its row is sent again when more is known about it. */
 export interface ChangeRow {
   seq: number
   at: number
@@ -9,10 +9,10 @@ export interface ChangeRow {
   /** `resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`. */
   change: string
   uri?: string
-  /** The number of earlier changes of this URI that were not read yet: one read answers them all. */
+  /** The number of earlier changes of this URI that were not read yet: one read covers them all. */
   merged: number
   fresh_ms?: number
-  /** True if it happened while the server was away, and was found afterwards. */
+  /** True if it happened while the server was away, and was found later. */
   away?: boolean
   /** The differences of a list, as text. */
   different?: string
@@ -29,13 +29,13 @@ export interface MessageRow {
   method?: string
   id?: string | number
   size: number
-  /** The time that it took, if that is known. */
+  /** The time that it took, if known. */
   ms?: number
-  /** The tool, resource or prompt that a request or a notification is about, or the beginning of its text. */
+  /** The tool, resource or prompt that the message is about, or the beginning of its text. */
   subject?: string
   outcome?: string
   answer_size?: number
-  /** True for a liveness check, which the client sent by itself. */
+  /** True for a liveness check, which the client sent automatically. */
   ping?: boolean
 }
 
@@ -61,7 +61,7 @@ export interface LogRow {
   text: string
 }
 
-/** A line of error output, or (`garbage`) something the server sent that is not a message. */
+/** A line of error output or, with `garbage`, something from the server that is not a message. */
 export interface LineRow {
   seq: number
   at: number
@@ -83,14 +83,14 @@ export interface RequestRow {
   title: string
   /** `pending`, `in_progress`, `completed`, `cancelled` or `error`. */
   status: string
-  /** The status; that of its task while that runs, and `left` if it goes on without anybody who follows it. */
+  /** The status. While its task runs, the status of the task; `left` if nobody follows the task any more. */
   state: string
   ms?: number
   error_code?: string
-  /** True if the client sent it by itself: to load a list, or to read what is subscribed to. */
+  /** True if the client sent it automatically, to load a list or to read a subscribed resource. */
   aside?: boolean
   task_id?: string
-  /** The server's words about the status of the task. */
+  /** The server's message about the status of the task. */
   task_message?: string
   /** The beginning of its arguments. */
   given: string
@@ -109,7 +109,7 @@ export interface ExchangeRow {
   method: string
   url: string
   status?: number
-  /** The time that it took, if that is known. */
+  /** The time that it took, if known. */
   ms?: number
   is_stream?: boolean
 }

@@ -65,14 +65,14 @@ class Journal:
         self._packer: Packer | None = None
 
     def open(self) -> None:
-        """Begins the session in the file. Never fails: if the file cannot be used, `notice` says so."""
+        """Begins the session in the file. This never fails: if the file cannot be used, `notice` says so."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tidings journal", daemon=True)
             self._thread.start()
             self._ready.wait()
 
     def put(self, record: Record) -> int:
-        """Stores a record soon. Returns how many could not be stored since the last call: usually 0."""
+        """Stores a record soon. Returns the number that could not be stored since the last call, usually 0."""
         if self._thread is None or (self._ready.is_set() and self._database is None):
             return 0
         if len(self._waiting) >= _MOST_WAITING or self._put_bytes - self._taken_bytes > _MOST_WAITING_BYTES:
@@ -101,7 +101,7 @@ class Journal:
             self._thread.join(seconds)
 
     def keep(self, records: Sequence[Record], seconds: float = 30.0) -> int:
-        """Stores a whole session and ends it, in the calling thread. Returns the number of records that are stored."""
+        """Stores a whole session in the calling thread, and ends it. Returns the number of stored records."""
         self._begin()
         until = time.monotonic() + seconds
         for start in range(0, len(records), _BATCH):

@@ -64,10 +64,10 @@ class JournalLimits:
 
     days: float = 30.0  #: Sessions that ended longer ago are deleted.
     sessions: int = 200
-    bytes: int = 2**28  #: For all sessions together, as stored: the oldest beyond it are deleted.
+    bytes: int = 2**28  #: The maximum for all sessions together, as stored. The oldest are deleted.
     session_bytes: int = 2**26
-    """For one session, as stored (compressed). Beyond it, its oldest messages, exchanges, requests, changes, log
-    messages, lines and superseded contents are deleted."""
+    """The maximum for one session, as stored (compressed). Beyond it, the oldest messages, exchanges, requests,
+    changes, log messages, lines and replaced contents are deleted."""
 
 
 class JournalUnusable(Exception):

@@ -1,10 +1,10 @@
-"""The things that a `ServerView` holds, one small value each.
+"""The entries of a `ServerView`, each of which is one small value.
 
-Only the fold changes these values. Times are seconds since the epoch, durations are seconds (`…_ms`: milliseconds),
-and `seq` is the number of the record that a thing came from.
+Only the fold changes these values. Times are seconds since the epoch, durations are seconds (`…_ms`: milliseconds), and
+`seq` is the number of the record from which an entry was made.
 
-The page gets some of them as rows, of the fields that `ROW` lists. A field that is None or False is not sent.
-`scripts/row-types` makes the page's TypeScript types of these fields.
+The page gets some of them as rows with the fields that `ROW` lists. A field that is None or False is not sent.
+`scripts/row-types` generates the page's TypeScript types from these fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ class ErrorView:
     retryable: bool = False
     method: str | None = None
     elapsed: float | None = None
-    payload: Any = None  #: The answer of the other side, if there was one.
+    payload: Any = None  #: The other side's answer, if there was one.
 
     @classmethod
     def read(cls, data: object) -> "ErrorView | None":
@@ -59,7 +59,7 @@ class Item:
 
     @property
     def ms(self) -> float | None:
-        """The time that it took, if that is known."""
+        """The time that it took, if known."""
         return _ms(getattr(self, "took", None))
 
 
@@ -86,17 +86,17 @@ class MessageView(Item):
     #: Of a request that has ended: `ok`, `isError`, the code of its error, `cancelled`, or `lost` with the connection.
     outcome: str | None = None
     answer_size: int | None = None
-    about: str | None = None  #: Of a progress notification: the subject of its request.
-    answer: dict[str, Any] | None = None  #: Of a liveness check: the response, which is no message of its own.
+    about: str | None = None  #: For a progress notification: the subject of its request.
+    answer: dict[str, Any] | None = None  #: For a liveness check: the response, which has no entry of its own.
 
     @property
     def ping(self) -> bool:
-        """True for a liveness check, which the client sent by itself."""
+        """True for a liveness check, which the client sent automatically."""
         return self.answer is not None
 
     @property
     def subject(self) -> str | None:
-        """The tool, resource or prompt that a request or a notification is about, or the beginning of its text."""
+        """The tool, resource or prompt that the message is about, or the beginning of its text."""
         params = as_dict(self.body.get("params"))
         found = (params.get(key) for key in ("name", "uri", "message", "taskId", "level"))
         named = _referred(params) or next((each for each in found if each), None)
@@ -184,7 +184,7 @@ class LogView(Item):
 
 @dataclass(slots=True)
 class LineView(Item):
-    """A line of error output, or (`garbage`) something the server sent that is not a message."""
+    """A line of error output or, with `garbage`, something from the server that is not a message."""
 
     KIND = "stderr"
     ROW = ("text", "garbage")
@@ -215,7 +215,7 @@ class Hop:
 
 @dataclass(slots=True)
 class ListDifference:
-    """The differences between two loads of a list: some names, and the number of further ones."""
+    """The differences between two loads of a list: some names, and the number of other ones."""
 
     added: list[str] = field(default_factory=list[str])
     removed: list[str] = field(default_factory=list[str])
@@ -243,9 +243,9 @@ class ListDifference:
 
 @dataclass(slots=True)
 class ChangeView(Item):
-    """A change of a resource or a list, as the server sent it or as it was found later, and its effect.
+    """A change of a resource or a list, as the server sent it or as it was found later, with its effect.
 
-    Its row is sent again when more is known of it.
+    Its row is sent again when more is known about it.
     """
 
     KIND = "change"
@@ -257,12 +257,12 @@ class ChangeView(Item):
     source: float | None = None
     published: float | None = None
     received: float | None = None
-    merged: int = 0  #: The number of earlier changes of this URI that were not read yet: one read answers them all.
-    read: float | None = None  #: The time at which the content was current again.
+    merged: int = 0  #: The number of earlier changes of this URI that were not read yet: one read covers them all.
+    read: float | None = None  #: The time at which the content was up to date again.
     content: int | None = None  #: The `seq` of the `ContentVersion` that shows it, and of the one before it.
     before: int | None = None
-    away: bool = False  #: True if it happened while the server was away, and was found afterwards.
-    items: ListDifference | None = None  #: The differences of a list, once it is loaded.
+    away: bool = False  #: True if it happened while the server was away, and was found later.
+    items: ListDifference | None = None  #: The differences of a list, once the list is loaded.
 
     @property
     def hops(self) -> list[Hop]:
@@ -275,7 +275,7 @@ class ChangeView(Item):
 
     @property
     def fresh_in(self) -> float | None:
-        """The time from the first known hop to the current content."""
+        """The time from the first known hop until the content was up to date."""
         hops = self.hops
         return None if self.read is None or len(hops) < 2 else self.read - hops[0].at
 
@@ -315,13 +315,13 @@ class ContentVersion(Item):
 
 @dataclass(slots=True)
 class SubscriptionView:
-    """A subscription to a URI or, with a `*` at its end, to all URIs that begin so."""
+    """A subscription to a URI, or to a prefix that ends in `*`."""
 
     uri: str
     since: float
     versions: Ring[ContentVersion]  #: The same object as in `ServerView.contents`. Empty for a prefix.
     updates: int = 0
-    merged: int = 0  #: Updates that were answered by the same read as another.
+    merged: int = 0  #: Updates that were covered by the same read as another one.
     last_update: float | None = None
     last_uri: str | None = None  #: The resource that was updated last: for a prefix, one of many.
     last_read: float | None = None
@@ -331,13 +331,13 @@ class SubscriptionView:
 
     @property
     def stale(self) -> bool:
-        """True if it was updated and not read since."""
+        """True if it was updated and has not been read since then."""
         return self.last_change > self.last_answered
 
 
 @dataclass(slots=True)
 class TaskView:
-    """A task at the server: what a tool call has become."""
+    """A tool call that the server runs as a task."""
 
     id: str
     status: str | None = None
@@ -345,10 +345,10 @@ class TaskView:
     message: str | None = None
     created_at: float | None = None
     updated_at: float | None = None
-    ttl: float | None = None  #: The seconds since its creation for which the server keeps it. None: no limit.
+    ttl: float | None = None  #: The seconds for which the server keeps it, from its creation. None: no limit.
     poll_interval: float | None = None
     listening: bool = False  #: True if the server announces its changes. Otherwise it is polled.
-    pending: bool = False  #: True if its outcome is not known, and can still be asked for.
+    pending: bool = False  #: True if its outcome is unknown, and can still be requested.
 
     @property
     def ends(self) -> float | None:
@@ -370,7 +370,7 @@ class RequestView:
     seq: int
     method: str = ""
     params: dict[str, Any] = field(default_factory=dict[str, Any])
-    aside: bool = False  #: True if the client sent it by itself: to load a list, or to read what is subscribed to.
+    aside: bool = False  #: True if the client sent it automatically, to load a list or to read a subscribed resource.
     status: str = "pending"  #: `pending`, `in_progress`, `completed`, `cancelled` or `error`.
     created_at: float | None = None
     started_at: float | None = None
@@ -403,7 +403,7 @@ class RequestView:
 
     @property
     def state(self) -> str:
-        """The status; that of its task while that runs, and `left` if it goes on without anybody who follows it."""
+        """The status. While its task runs, the status of the task; `left` if nobody follows the task any more."""
         if self.task is None:
             return self.status
         if self.over:
@@ -436,7 +436,7 @@ class RequestView:
 
     @property
     def task_message(self) -> str | None:
-        """The server's words about the status of the task."""
+        """The server's message about the status of the task."""
         return None if self.task is None else self.task.message
 
 
@@ -487,7 +487,7 @@ _READS: Final[dict[Any, Callable[[object], Any]]] = {
 
 
 def take(item: object, data: Mapping[str, Any]) -> None:
-    """Takes the fields of an item that a record has. What identifies the item, and its place, stay."""
+    """Updates an item with the fields of a record, except those that identify and place the item."""
     for name, read in _reads(type(item)).items():
         if name in data:
             setattr(item, name, read(data[name]))

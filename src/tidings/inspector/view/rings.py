@@ -31,7 +31,7 @@ class Ring(Generic[T]):
         self._start = 0
 
     def append(self, item: T, seq: int, size: int = 0) -> None:
-        """Adds an entry, and drops the oldest if there is no room. The newest is always kept."""
+        """Adds an entry, and drops the oldest ones if there is no room. The newest is always kept."""
         size += _ENTRY_BYTES
         self._items.append(item)
         self._seqs.append(seq)
@@ -80,7 +80,7 @@ class Ring(Generic[T]):
         return self._items[at] if at < len(self._seqs) and self._seqs[at] == seq else None
 
     def since(self, seq: int) -> list[T]:
-        """Returns the entries after this record, oldest first, in time proportional to their number."""
+        """Returns the entries after this record, oldest first. Takes time proportional to their number."""
         return self._items[bisect_right(self._seqs, seq, self._start) :]  # type: ignore[return-value]
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
-"""Views: everything that is known about a server, and about a session. The page and the terminal app read them.
+"""Views: everything that is known about a server or a session. The page and the terminal app read them.
 
-A view is plain data that only `fold` changes; equal records give equal views. A reader that draws at its own pace keeps
-the `seq` that it has drawn: `since(seq)` of a `Ring` returns the entries after it.
+A view is plain data that only `fold` changes. Equal records give equal views. A reader that draws at its own pace keeps
+the last `seq` that it has drawn: `since(seq)` of a `Ring` returns the entries after it.
 """
 
 import math
@@ -60,7 +60,7 @@ class ServerView:
     resources: Items = field(default_factory=Items)
     templates: Items = field(default_factory=Items)
     prompts: Items = field(default_factory=Items)
-    duplicates: Faults = field(default_factory=Faults)  #: For each list: items whose name an earlier item has.
+    duplicates: Faults = field(default_factory=Faults)  #: For each list: items with the name of an earlier item.
     malformed: Faults = field(default_factory=Faults)  #: For each list: `{"item": …, "reason": …}`.
     #: For each list that could not be loaded: the reason.
     list_errors: dict[str, items.ErrorView] = field(default_factory=dict[str, items.ErrorView])
@@ -76,9 +76,9 @@ class ServerView:
     messages: Ring[items.MessageView] = field(init=False)
     #: The liveness checks that the client sent by itself. They are not stored.
     pings: Ring[items.MessageView] = field(init=False, compare=False)
-    whole_since: float | None = None  #: If bodies of messages were cut to keep more messages: the time of the last one.
+    whole_since: float | None = None  #: The time of the last message whose body was cut to keep more messages, if any.
     exchanges: Ring[items.ExchangeView] = field(init=False)
-    notifications: Ring[items.NotificationView] = field(init=False)  #: Changes included, but not log messages.
+    notifications: Ring[items.NotificationView] = field(init=False)  #: Including changes, but not log messages.
     logs: Ring[items.LogView] = field(init=False)
     stderr: Ring[items.LineView] = field(init=False)  #: Error output, and everything sent that is not a message.
     #: The requests that wait or run, and the newest of those that ended.
@@ -112,7 +112,7 @@ class ServerView:
 
     @property
     def title(self) -> str:
-        """The server's own name, or else the name under which it was added."""
+        """The server's own name, or the name under which it was added."""
         info = self.server_info or {}
         return next((text for key in ("title", "name") if isinstance(text := info.get(key), str) and text), self.name)
 
