@@ -172,6 +172,7 @@ OTHER = "<p>The old ticket office is closed, and nobody at all knows when it ope
         (LONG + OTHER, OTHER + LONG, ""),
         (f"<div style='display: none'>{LONG}</div>", "", ""),
         (f"<div class=recommended>{LONG}</div>", "", ""),
+        ("<h5>Customers also bought</h5><b>Oars € 12</b>", "<h5>Customers also bought</h5><b>Nets € 9</b>", ""),
         (f"<nav>{LONG}</nav>", f"<nav>{OTHER}</nav>", ""),
         ("<p>12 people are watching</p>", "<p>13 people are watching</p>", ""),
     ],
@@ -192,3 +193,20 @@ async def test_what_the_text_leaves_out_is_compared_if_it_may_be_content(before:
         assert told in diff
         await here.later()
         assert here.heard()[0] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [("Harbour", "Harbour: all ferries are full", True), ("(2) Harbour", "(13) Harbour", False)],
+)
+async def test_the_title_of_the_window_is_content_except_a_number_of_messages(
+    before: str, after: str, told: bool
+) -> None:
+    page = Changing(
+        story().replace("<title>Harbour<", f"<title>{before}<").replace("<p>Part 0", "<h1>Harbour</h1><p>"), "text/html"
+    )
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        page.body = page.body.replace(f"<title>{before}<", f"<title>{after}<")
+        await here.later()
+        assert here.heard()[0] == (both(page_id) if told else [])

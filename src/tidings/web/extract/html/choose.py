@@ -174,7 +174,7 @@ _LISTS: Final = frozenset(("collection", "listing", "product", "service"))  # ki
 _CELLS: Final = frozenset(("td", "th", "dd"))
 _TELLING: Final = re.compile(
     r"[$€£¥₹]\s?\d|\d\s?(?:[€£]|EUR|USD|GBP|CHF|kr|zł)(?!\w)|\bv?\d+\.\d+\.\d|\bversion\s\d|stock|sold out|availab"
-    r"|lieferbar|auf lager|ausverkauft|disponible|agotado",
+    r"|\b(?:open|closed|cancell?ed|discontinued|pre-?order)\b|lieferbar|auf lager|ausverkauft|disponible|agotado",
     re.IGNORECASE,
 )
 _MOST: Final = 20_000  # blocks that are remembered
@@ -203,7 +203,9 @@ _LABEL: Final = re.compile(
 )
 _BESIDE_TITLE: Final = re.compile(
     r"(?:related|recommended|sponsored|advertisement|promoted|trending|popular|most (?:read|popular|viewed)"
-    r"|you (?:may|might)|more (?:from|stories|articles|posts|news|in)|also (?:read|like|in|on)|read (?:next|also|more)"
+    r"|you (?:may|might)|more (?:from|stories|articles|posts|news|in)|read (?:next|also|more)|recently viewed"
+    r"|(?:(?:customers?|people|others?|users?|readers?) (?:who .{0,40})?)?also (?:read|like|in|on|bought|viewed)"
+    r"|(?:frequently|often) bought|similar (?:items|products|articles|stories)|kund(?:en|innen) .{0,20}auch"
     r"|up next|keep reading|what to read|picked for you|don.t miss|editor.?s.? picks|latest (?:news|stories|posts)"
     r"|anzeige|werbung|publicité|publicidad|mehr zum thema|das könnte|à lire aussi|te puede interesar)\b",
     re.IGNORECASE,

@@ -68,6 +68,7 @@ def _after(body: bytes, end: bytes, at: int, endless: set[bytes]) -> int:
 _CLOSE = 3  # Levels up to a container that a picture and a text share.
 _NEAR = 3  # Blocks on each side of a picture: an advertisement beside it must not decide about it.
 _FEW = 30  # Words below which a page may show nothing without scripts.
+_UNREAD = re.compile(r"^\(\d+\+?\)\s*")  # The number of messages before a title.
 _FORM = 200  # Words below which a page with a password field is a login page.
 _FILLED_BY_SCRIPTS = frozenset(("root", "app", "__next", "__nuxt", "main", "svelte", "gatsby"))
 _NEEDS_SCRIPTS = re.compile(r"(?:enable|requires?|turn on|without|disabled).{0,40}\bjavascript|javascript.{0,40}"
@@ -103,7 +104,8 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
         paywall = ExtractWarning("paywalled", "the page says that it is not free to read: parts may be missing")
         found = replace(found, warnings=(paywall, *found.warnings))
     found = replace(with_metadata(found, page), hidden=page.hidden, empty=_emptiness(page, found))
-    found = replace(found, facts=facts_of(page, found.title or ""))
+    window = _UNREAD.sub("", page.title[:500])  # It says more than the title of the text, for example "Mug: sold out".
+    found = replace(found, facts=facts_of(page, found.title or ""), memory=f"{found.memory}\n{window}")
     if found.empty is None or (text := described(page)) is None:
         return found
     message = f"the page shows nothing ({found.empty}): this is how it describes itself"
