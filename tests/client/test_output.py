@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tidings.client.schema import complaint
 from tidings.inspector.forms.check import check
@@ -54,6 +57,33 @@ def test_a_schema_that_was_used_before_is_judged_at_once() -> None:
     assert complaint(schema, {"n": "x"}, quick=True) == complaint(schema, {"n": "x"})
     assert complaint(schema, {"n": 1}, quick=True) == ""
     assert complaint({**schema}, {"n": 1}, quick=True) is None
+
+
+_PLAIN = st.recursive(
+    st.sampled_from(["string", "integer", "boolean", "number"]).map(lambda kind: {"type": kind}) | st.just(True),
+    lambda inner: (
+        st.builds(lambda items: {"type": "array", "items": items}, inner)
+        | st.builds(
+            lambda known, needed: {"type": "object", "title": "T", "properties": known, "required": needed},
+            st.dictionaries(st.sampled_from("ab"), inner),
+            st.lists(st.sampled_from("abc"), unique=True),
+        )
+    ),
+    max_leaves=4,
+)
+_VALUES = st.recursive(
+    st.sampled_from(["x", 1, 1.0, 0.5, True, None]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner),
+    max_leaves=5,
+)
+
+
+@given(_PLAIN, _VALUES)
+def test_a_plain_schema_is_judged_as_the_library_judges_it(schema: Any, value: Any) -> None:
+    fits = jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert (complaint({"allOf": [schema]}, value) == "") == fits
+    if isinstance(schema, dict):
+        assert (complaint(schema, value) == "") == fits
 
 
 def test_a_very_large_schema_lets_through() -> None:
