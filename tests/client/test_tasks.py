@@ -146,6 +146,31 @@ async def test_a_result_is_checked_against_the_schema_of_its_tool(tmp_path: Path
             assert result.structured_content == {"kilograms": 3.5}
 
 
+@pytest.mark.parametrize("how", ["ends", "is left by the caller", "is left by another"])
+async def test_the_task_of_a_call_can_be_awaited_elsewhere_until_it(tmp_path: Path, how: str) -> None:
+    workshop = Workshop(tmp_path)
+    with anyio.fail_after(SECONDS):
+        async with joined(workshop) as client:
+            caller = asyncio.ensure_future(client.call_tool("work"))
+            await eventually(lambda: client.tasks)
+            [task] = client.tasks
+            other = asyncio.ensure_future(task.resume()._result())
+            await asyncio.sleep(0)
+            if how == "ends":
+                workshop.go()
+                assert (await caller) is (await other)
+                assert text(await other) == "done"
+                return
+            left, kept = (caller, other) if how == "is left by the caller" else (other, caller)
+            left.cancel()
+            await asyncio.wait((caller, other))
+            assert left.cancelled()
+            with pytest.raises(RequestCancelled):
+                await kept
+            assert client.queue.status().in_progress == 0
+            assert client.tasks == []
+
+
 async def test_without_tasks_the_server_answers_when_the_tool_has_ended(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     with anyio.fail_after(SECONDS):

@@ -12,6 +12,7 @@ from tidings._kit.text import shortened
 HEAD: Final = 16_384  # Characters that are kept of a value that is cut
 
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
+_OF_FIXED_SIZE: Final = frozenset((bool, int, float))
 _COMMENT_OR_COMMA: Final = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=(?:\s|//[^\n]*|/\*.*?\*/)*+[\]}])', re.DOTALL
 )
@@ -89,7 +90,9 @@ def weigh(value: Any, stop: int = 2**62) -> int:
     waiting: list[Any] = [value]
     while waiting and size <= stop:
         found = waiting.pop()
-        if isinstance(found, str):
+        if found is None or type(found) in _OF_FIXED_SIZE:
+            size += 8
+        elif isinstance(found, str):
             size += 2 + (len(found) if found.isascii() else sys.getsizeof(found))  # Both take constant time.
         elif isinstance(found, dict):
             mapping = cast("dict[Any, Any]", found)
@@ -101,7 +104,7 @@ def weigh(value: Any, stop: int = 2**62) -> int:
             size += 2 + len(items)
             waiting += items
         elif isinstance(attributes := getattr(found, "__dict__", None), dict):
-            waiting.append(attributes)
+            waiting += attributes.values()  # All instances share the names.
         else:
             size += 8
     return size

@@ -33,6 +33,7 @@ from tidings.errors import MalformedMessage, RequestCancelled, ResourceNotFound,
 
 ValueT = TypeVar("ValueT")
 Metadata = Mapping[str, Any]
+MakeCall = Callable[[], Coroutine[Any, Any, ToolCall]]
 _MOST_UNREAD: Final = 10_000
 _ENDING_SECONDS: Final = 1.0
 
@@ -76,7 +77,7 @@ class StartedCall(Awaitable[ToolCall]):
 
     entry: QueueEntry
     """The call in `client.queue`."""
-    _task: asyncio.Task[ToolCall]
+    _task: asyncio.Future[ToolCall]
     _queue: RequestQueue
     _events: events.EventHub
 
@@ -167,7 +168,7 @@ class Calls:
 
     def __post_init__(self) -> None:
         self.unread = UnreadChanges()
-        self._tasks: set[asyncio.Task[ToolCall]] = set()
+        self._running: dict[asyncio.Future[ToolCall], StartedCall] = {}
 
     async def read(self, uri: str, metadata: Metadata | None, seconds: float | None = None) -> ResourceRead:
         read, generation, entry = await self._read(check_uri(uri), metadata, aside=False, seconds=seconds)
@@ -270,7 +271,7 @@ class Calls:
         self.events.emit(events.PromptContentChanged(name, prompt))
         return prompt
 
-    def start_call(
+    def add(
         self,
         name: str,
         arguments: Metadata | None,
@@ -279,7 +280,8 @@ class Calls:
         on_progress: OnProgress | None,
         *,
         idempotent: bool,
-    ) -> StartedCall:
+    ) -> tuple[QueueEntry, MakeCall]:
+        """Queues a tool call. Pass what it returns to `run` or `start`."""
         _sendable("name", {name: None})
         params = _sendable("arguments", arguments) or {}
         meta: Any = _sendable("metadata", metadata)
@@ -297,15 +299,36 @@ class Calls:
                 state, form = became.state, TaskForm()
             return self.tasks.new(state, name, params, form)
 
-        running = self.requests.run(
-            entry,
-            send,
-            safe=idempotent or is_safe,
-            timeout=seconds,
-            on_progress=on_progress,
-            finish=lambda answer: self._finish(answer, started, seconds),
-        )
-        started = self._started(entry, running, partial(ToolCall, name, params, metadata=metadata))
+        run = partial(self.requests.run, entry, send, safe=idempotent or is_safe, on_progress=on_progress)
+        return entry, partial(self._made, entry, run, partial(ToolCall, name, params, metadata=metadata), seconds)
+
+    async def run(self, entry: QueueEntry, make_call: MakeCall) -> ToolCall:
+        """Makes a call in the task of the caller. In a task of its own, it would take three more turns of the loop."""
+        outcome: asyncio.Future[ToolCall] = asyncio.get_running_loop().create_future()
+        self._running[outcome] = StartedCall(entry, outcome, self.requests.queue, self.events)
+        try:
+            made = await make_call()
+            if not outcome.done():
+                outcome.set_result(made)
+        except Exception as error:
+            if entry.task is not None and not outcome.done():  # Others may await the task that it has become.
+                outcome.set_exception(error)
+                outcome.exception()
+            raise
+        finally:
+            outcome.cancel()
+            del self._running[outcome]
+        return made
+
+    def start(self, entry: QueueEntry, make_call: MakeCall) -> StartedCall:
+        def over(task: asyncio.Task[ToolCall]) -> None:
+            del self._running[task]
+            if task.cancelled() or task.exception():  # Retrieved, because nobody may await the call.
+                self.requests.queue.end(entry, asyncio.CancelledError())
+
+        task = asyncio.get_running_loop().create_task(make_call(), name=f"tidings call of {entry.name}")
+        self._running[task] = started = StartedCall(entry, task, self.requests.queue, self.events)
+        task.add_done_callback(over)
         return started
 
     def resume(self, task: RemoteTask) -> StartedCall:
@@ -321,46 +344,33 @@ class Calls:
         async def known(_link: Link, _entry: QueueEntry) -> CallToolResult | RemoteTask:
             return task
 
-        running = self.requests.run(entry, known, safe=True, finish=lambda it: self._finish(it, started, None))
-        task.call = started = self._started(entry, running, partial(ToolCall, task.tool or "", task.arguments or {}))
-        return started
+        run, make = partial(self.requests.run, entry, known, safe=True), partial(ToolCall, task.tool or "")
+        task.call = self.start(entry, partial(self._made, entry, run, partial(make, task.arguments or {})))
+        return task.call
 
-    async def _finish(
-        self, answer: CallToolResult | RemoteTask, call: StartedCall, seconds: float | None
-    ) -> CallToolResult | RemoteTask:
-        if isinstance(answer, CallToolResult):
-            return answer
-        answer.call = call
-        return await self.tasks.finish(answer, call.entry, seconds)
+    async def _made(
+        self, entry: QueueEntry, run: Callable[..., Awaitable[Any]], make: Callable[..., ToolCall], seconds: Any = None
+    ) -> ToolCall:
+        async def finish(answer: CallToolResult | RemoteTask) -> CallToolResult | RemoteTask:
+            if isinstance(answer, CallToolResult):
+                return answer
+            future, answer.call = next(each for each in self._running.items() if each[1].entry is entry)
+            future.add_done_callback(lambda _: self.requests.queue.cancel(entry.id))  # Another awaits it, and ends.
+            return await self.tasks.finish(answer, entry, seconds)
 
-    def _started(
-        self, entry: QueueEntry, running: Coroutine[Any, Any, Any], outcome: Callable[..., ToolCall]
-    ) -> StartedCall:
-        async def call() -> ToolCall:
-            try:
-                result = await running
-            except TidingsError as error:
-                self._called(outcome(result=None, success=False, error=error.message))
-                raise
-            made = outcome(result=result, success=True)
-            self._called(made, keep=not entry.asked_user)
-            return made
-
-        def over(task: asyncio.Task[ToolCall]) -> None:
-            self._tasks.discard(task)
-            running.close()  # Perhaps it never began.
-            if task.cancelled() or task.exception():  # Retrieved, because nobody may await the call.
-                self.requests.queue.end(entry, asyncio.CancelledError())
-
-        task = asyncio.get_running_loop().create_task(call(), name=f"tidings call of {entry.name}")
-        self._tasks.add(task)
-        task.add_done_callback(over)
-        return StartedCall(entry, task, self.requests.queue, self.events)
+        try:
+            result = await run(timeout=seconds, finish=finish)
+        except TidingsError as error:
+            self._called(make(result=None, success=False, error=error.message))
+            raise
+        made = make(result=result, success=True)
+        self._called(made, keep=not entry.asked_user)
+        return made
 
     async def ended(self) -> None:
         """Waits for calls that the queue has rejected. Not for long: a responder may call this, and its call waits."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_ENDING_SECONDS)
+        if self._running:
+            await asyncio.wait(self._running, timeout=_ENDING_SECONDS)
 
     def _called(self, call: ToolCall, *, keep: bool = True) -> None:
         if call.tool_name:  # Otherwise it is the outcome of a task whose tool is not known.

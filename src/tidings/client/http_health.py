@@ -39,10 +39,12 @@ _EARLY: Final = 0.01  # Seconds by which a timer may fire too early.
 _BUSY_PAUSE: Final = 1.0  # Seconds until a server is looked at again that is busy with a request.
 
 
-def stated_interval(header: str | None) -> float | None:
+def stated_interval(header: bytes | None) -> float | None:
     """Returns the seconds between keep-alives that a server states; None if it does not."""
+    if header is None:
+        return None
     try:
-        seconds = float(header or "")
+        seconds = float(header)
     except ValueError:
         return None
     return seconds if 0 < seconds <= _LONGEST_INTERVAL else None

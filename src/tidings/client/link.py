@@ -283,9 +283,11 @@ class Link:
         if not self._setup.config.check_output:
             return
         session = self.session
-        if name not in sdk_seam.output_schemas(session):
+        schemas = sdk_seam.output_schemas(session)
+        if name not in schemas:
             await session.list_tools()
-        if (schema := sdk_seam.output_schemas(session).get(name)) is None:
+            schemas = sdk_seam.output_schemas(session)
+        if (schema := schemas.get(name)) is None:
             return
         if "structured_content" not in result.model_fields_set:
             raise RuntimeError(f"Tool {name} has an output schema, but returned no structured content")
@@ -314,8 +316,10 @@ class Link:
                 return await self._initialize(send(method, params, options))
             result: dict[str, Any] = await send(method, params, options)
             # An answer that does not state its kind counts as a complete one: the SDK would refuse it.
-            is_modern = self._ready.done() and self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
-            return {"resultType": "complete", **result} if is_modern and "resultType" not in result else result
+            if "resultType" in result or not self._ready.done():
+                return result
+            is_modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
+            return {"resultType": "complete", **result} if is_modern else result
 
         cast("Any", dispatcher).send_raw_request = extended
         return dispatcher

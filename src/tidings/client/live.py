@@ -304,7 +304,8 @@ class LiveClient:
             TaskLost: The server no longer knows the task.
             TidingsError: Anything else that went wrong.
         """
-        return await self._calls.start_call(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
+        call = self._calls.add(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
+        return await self._calls.run(*call)
 
     @property
     def tasks(self) -> list[RemoteTask]:
@@ -329,7 +330,8 @@ class LiveClient:
         idempotent: bool = False,
     ) -> StartedCall:
         """Starts a tool call, and returns it immediately. Await it for what `call_tool` returns or raises."""
-        return self._calls.start_call(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
+        call = self._calls.add(name, arguments, metadata, timeout, on_progress, idempotent=idempotent)
+        return self._calls.start(*call)
 
     async def complete(
         self,

@@ -13,7 +13,7 @@ import socket
 import ssl
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ from tidings.client.http_health import HttpHealth, stated_interval
 from tidings.client.queue import QueueEntry
 from tidings.client.sdk_seam import Clean, TransportStreams, WriteStream, quiet
 from tidings.client.targets import HttpTarget
-from tidings.client.transports.tap import ENCODING, BoundedTransport, TapReporter, body_of, words_in
+from tidings.client.transports.tap import ENCODING, BoundedTransport, TapReporter, body_of, headers_of, words_in
 from tidings.errors import ConnectFailed, MalformedMessage, MessageTooLarge, NotAuthorized, SignInNeeded
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,9 @@ _MOST_SESSIONS: Final = 8  # A server that opens more than one, such as by mista
 _INITIALIZE: Final = b'"method":"initialize"'
 _PROBES: Final = 3
 _LONGEST_PROBING: Final = 32_767  # Seconds between probes that systems allow.
-_SESSION_HEADER: Final = MCP_SESSION_ID.encode()
+_SESSION: Final = MCP_SESSION_ID.encode()
+_VERSION: Final = MCP_PROTOCOL_VERSION_HEADER.encode()
+_KEEP_ALIVE: Final = KEEP_ALIVE_HEADER.encode()
 _SESSION_PARAMETERS: Final = {"sessionId", "session_id"}
 # A server with one of these answers to the first message may know only the older transport.
 MAY_BE_SSE: Final = (400, 404, 405, 406, 415)
@@ -108,22 +110,23 @@ class _WatchedClient(httpx2.AsyncClient):
         self._timeouts = timeouts
         self._accepted = False  # True if the server has accepted a message.
         self._keep_alive: float | None = None  # Seconds. If the server states them, it begins every stream at once.
-        self._sessions: dict[str, str | None] = {}  # Those that the server opened, with the version of the protocol.
+        self._sessions: dict[bytes, bytes] = {}  # Those that the server opened, with the version of the protocol.
 
     async def end_sessions(self, url: str) -> None:
         """Ends the server's sessions. The SDK would send the DELETE from a scope that may be cancelled."""
         with anyio.move_on_after(_ENDING_SECONDS, shield=True):
             for session, version in self._sessions.items():
-                headers = {MCP_SESSION_ID: session, **({MCP_PROTOCOL_VERSION_HEADER: version} if version else {})}
+                headers = {_SESSION: session, **({_VERSION: version} if version else {})}
                 with suppress(Exception):  # A server that is away, or keeps its sessions, concerns nobody here.
                     await sdk_seam.request_within_origin(self, "DELETE", url, headers=headers)
 
     def _note_session(self, request: httpx2.Request, response: httpx2.Response) -> None:
-        used = request.headers.get(MCP_SESSION_ID)
+        sent = headers_of(request)
+        used = sent.get(_SESSION)
         if used and response.status_code == 404:
             self._sessions.pop(used, None)
-        elif session := response.headers.get(MCP_SESSION_ID) or used:
-            self._sessions[session] = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        elif session := headers_of(response).get(_SESSION) or used:
+            self._sessions[session] = sent.get(_VERSION, b"")
             if len(self._sessions) > _MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
 
@@ -156,7 +159,7 @@ class _WatchedClient(httpx2.AsyncClient):
         limit = None if is_request or not head or self._target.auth else self._timeouts.request
         try:
             with self._watch.stream_asked(request.method, self._keep_alive):
-                async with asyncio.timeout(limit):
+                async with nullcontext() if limit is None else asyncio.timeout(limit):
                     sending = self._initialize(request, **options) if opens else super().send(request, **options)
                     response = await sending
         except NotAuthorized as error:
@@ -170,7 +173,8 @@ class _WatchedClient(httpx2.AsyncClient):
             self._watch.failed(call, request.method, error, sent=not isinstance(error, _NEVER_SENT))
             raise
         self._note_session(request, response)
-        interval = stated_interval(response.headers.get(KEEP_ALIVE_HEADER))
+        headers = headers_of(response)
+        interval = stated_interval(headers.get(_KEEP_ALIVE))
         self._keep_alive = interval or self._keep_alive
         target = self._target  # Any header may identify the user.
         if response.status_code == 401 and not (target.headers or target.auth or httpx2.URL(target.url).userinfo):
@@ -179,10 +183,10 @@ class _WatchedClient(httpx2.AsyncClient):
                 raise wanted  # The older transport begins with its stream, and no message could carry the refusal.
             response = _refusal(request, wanted)
         # The older transport names its session in the URL.
-        has_session = _SESSION_HEADER in dict(request.headers.raw) or (
+        has_session = _SESSION in headers_of(request) or (
             bool(request.url.query) and bool(_SESSION_PARAMETERS & request.url.params.keys())
         )
-        self._watch.asked_to_wait(response.status_code, response.headers.get("retry-after"))
+        self._watch.asked_to_wait(response.status_code, headers.get(b"retry-after", b"").decode("latin-1"))
         self._watch.responded(call, request.method, response.status_code, has_session=has_session)
         self._accepted = self._accepted or response.is_success
         if (body := body_of(response)) is not None:

@@ -244,7 +244,10 @@ class RunningCommand:
     async def _pass_out(self, item: SessionMessage | Exception) -> None:
         # If the stream is closed, the session is over, and nobody needs the message.
         with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            await self._read_writer.send(item)
+            try:
+                self._read_writer.send_nowait(item)  # Takes a turn of the loop less.
+            except anyio.WouldBlock:
+                await self._read_writer.send(item)
 
     async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
         def keep(line: bytes | LineTooLong) -> None:

@@ -295,7 +295,7 @@ class _TappedStream(ObjectReceiveStream[SessionMessage | Exception]):
 
 
 ENCODING: Final = "gzip"  # The only compression that is asked for.
-_STREAM: Final = "text/event-stream"
+_STREAM: Final = b"text/event-stream"
 _EXTENSION: Final = "tidings.body"
 _ERROR_KEYS: Final = ("error_description", "error", "message", "detail")
 
@@ -337,7 +337,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     def _bound(self, response: httpx2.Response) -> "BoundedBody":
         if not isinstance(response.stream, httpx2.AsyncByteStream):
             raise TypeError("an asynchronous transport has asynchronous streams")
-        response.stream = body = BoundedBody(response.stream, self.limit, response.headers)
+        response.stream = body = BoundedBody(response.stream, self.limit, headers_of(response))
         response.extensions[_EXTENSION] = body
         if body.encoding == ENCODING:
             del response.headers["content-encoding"]
@@ -350,15 +350,14 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 class BoundedBody(httpx2.AsyncByteStream):
     """The body of an answer, decompressed."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, headers: httpx2.Headers) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, headers: Mapping[bytes, bytes]) -> None:
         self._inner = inner
         # True if it is a stream of events.
-        self.is_stream = headers.get("content-type", "").partition(";")[0].strip().lower() == _STREAM
+        self.is_stream = headers.get(b"content-type", b"").partition(b";")[0].strip().lower() == _STREAM
         self._limit = None if self.is_stream else limit
-        # Few have one, and the test is cheaper than `get`.
-        self.encoding = headers["content-encoding"].strip().lower() if "content-encoding" in headers else ""
-        stated = "" if self.is_stream else headers.get("content-length", "")
-        self._stated = int(stated) if stated.isdecimal() else 0
+        self.encoding = headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+        stated = b"" if self.is_stream else headers.get(b"content-length", b"")
+        self._stated = int(stated) if stated.isdigit() else 0
         self.on_failure: Callable[[Exception], None] = lambda _: None  # Called with an error while it is read.
         self.on_end: Callable[[], None] = lambda: None  # Called when all of it was read, or nobody reads on.
         self.on_data: Callable[[bytes], None] = lambda _: None  # Called with each piece as it arrives.
@@ -407,6 +406,11 @@ class BoundedBody(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         self._end()
         await self._inner.aclose()
+
+
+def headers_of(message: httpx2.Request | httpx2.Response) -> Mapping[bytes, bytes]:
+    """Returns the headers by their names in lower case. A look at a single one of httpx's goes through all of them."""
+    return {name.lower(): value for name, value in message.headers.raw}
 
 
 def body_of(response: httpx2.Response) -> BoundedBody | None:
