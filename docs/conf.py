@@ -57,7 +57,10 @@ nitpick_ignore_regex = [
 ]
 
 
-def from_markdown(_app: Any, _what: str, _name: str, _it: Any, _options: Any, lines: list[str]) -> None:
+COLON = "\ue000"  # stands for a colon that napoleon would take for the end of an attribute's type
+
+
+def from_markdown(_app: Any, what: str, _name: str, _it: Any, _options: Any, lines: list[str]) -> None:
     """Converts a docstring to reStructuredText where markdown differs: code, lists and tables."""
     text = re.sub(r"(?<!`)`([^`\n]+)`(\w?)", _code, "\n".join(lines))
     text = re.sub(r"^May import: .*(?:\n.+)*", "", text, flags=re.MULTILINE)  # for contributors only
@@ -65,6 +68,13 @@ def from_markdown(_app: Any, _what: str, _name: str, _it: Any, _options: Any, li
     text = re.sub(r"^((?!- |  )\S.*)\n(?=- )", r"\1\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"(?:^\|.*\|(?:\n|\Z))+", lambda found: _table(found.group()), text, flags=re.MULTILINE)
     lines[:] = text.split("\n")
+    if what in ("attribute", "data", "property"):
+        lines[0] = lines[0].replace(":", COLON)
+
+
+def with_colons(_app: Any, _what: str, _name: str, _it: Any, _options: Any, lines: list[str]) -> None:
+    """Puts back the colons that `from_markdown` hid from napoleon."""
+    lines[:] = [line.replace(COLON, ":") for line in lines]
 
 
 def _code(found: re.Match[str]) -> str:
@@ -105,4 +115,5 @@ def write_llms_txt(app: Any, failure: Exception | None) -> None:
 def setup(app: Any) -> None:
     """Connects the functions above. Sphinx calls this function."""
     app.connect("autodoc-process-docstring", from_markdown, priority=100)  # before napoleon
+    app.connect("autodoc-process-docstring", with_colons, priority=900)  # after napoleon
     app.connect("build-finished", write_llms_txt)

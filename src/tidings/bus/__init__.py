@@ -105,9 +105,9 @@ class Bus(Protocol):
         """Appends `change`, in place of an earlier equal one, and returns its cursor.
 
         Raises:
-            BusUnavailable: The change could not be stored, or the bus is not entered. The change is not in the log. A
-                bus with a broker may keep it and store it when the broker is back: the error says so.
-            BusMismatch: The stored log does not have the format that this bus needs.
+            BusUnavailable: The change is not in the log: it could not be stored, or the bus is not entered. A bus with
+                a broker may keep the change and store it when the broker is back: the error says so.
+            BusMismatch: This bus cannot use its engine, or the log that it found there.
         """
         ...
 

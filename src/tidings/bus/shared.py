@@ -484,7 +484,7 @@ class BrokerBus(SharedBus[BrokerSession]):
             trouble = None if session.connected else self._engine.trouble
             kind = BusMismatch if isinstance(trouble, BusMismatch) else BusUnavailable
             why = trouble or f"The server at {self._place} did not store the change within {self._timeout:g} s."
-            fate = f"is not kept, because {len(session.waiting)} others wait already. Publish it again later."
+            fate = f"is not kept, because {len(session.waiting)} others already wait. Publish it again later."
             if late.args[0]:
                 fate = "is kept, and published when the server is back."
             raise kind(f"{why} The change {fate}") from None

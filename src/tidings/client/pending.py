@@ -94,10 +94,10 @@ class Ask(Enum):
 
 
 ASK: Final = Ask.ASK
-"""Returned by a responder to leave a question to the person."""
+"""A responder returns this to leave a question to the person."""
 Responder = Callable[[PendingRequest], Awaitable[Any] | Any]
-"""Answers a question: with a result of the SDK, a plain value as for `resolve`, `refusal(reason)`, or `ASK`.
-It runs on the event loop, so a slow one is a coroutine function. A person may still be quicker."""
+"""Answers a question: with a result of the SDK, a plain value as for `resolve`, `refusal(reason)`, or `ASK`. It is
+called on the event loop: make it async if it is slow. A person may still answer first."""
 
 
 Answer = types.CreateMessageResult | types.CreateMessageResultWithTools | ElicitResult | types.ListRootsResult

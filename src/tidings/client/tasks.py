@@ -115,7 +115,7 @@ class RemoteTask(Awaitable[ToolCall]):
         """Asks the server once for the state of the task, and returns the task. The user is asked nothing.
 
         Raises:
-            TaskLost: The server does not know it.
+            TaskLost: The server does not know the task.
             TidingsError: Anything else that went wrong.
         """
         owner = self._owner
@@ -135,7 +135,7 @@ class RemoteTask(Awaitable[ToolCall]):
         """Asks the server to cancel the task. The server may do so later, or never.
 
         Raises:
-            TaskLost: The server does not know it.
+            TaskLost: The server does not know the task.
             TidingsError: Anything else that went wrong.
         """
         await self._owner.ask(self, "tasks/cancel")

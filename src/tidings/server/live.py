@@ -102,7 +102,7 @@ class Live:
         self._closing: asyncio.Task[None] | None = None
         self._budget: StopBudget
         self.notify: Notifier = notifier(self._core.hub, self._core.times)
-        """Publishes changes, and shows who listens."""
+        """Publishes changes, and lists the subscribers."""
         adapter.watch(self.notify.soon)
         server = self._server
         server.add_request_handler("subscriptions/listen", types.SubscriptionsListenRequestParams, self._modern.listen)

@@ -1,4 +1,4 @@
-"""`Notifier`, which is `server.notify`: publishes changes, and shows who listens.
+"""`Notifier`, which is `server.notify`: publishes changes, and lists the subscribers.
 
 A notification also says when the change happened at its source, when it was published and in which trace, if this
 process published it. The bus carries the change alone, so other replicas send neither.
@@ -237,8 +237,8 @@ class Notifier:
 
         Raises:
             BusUnavailable, BusMismatch: See `resource_updated`.
-            InvalidUri: It has no valid URI.
-            TypeError: It is not a change.
+            InvalidUri: The change has no valid URI.
+            TypeError: The argument is not a change.
         """
         _check(change)
         await self._publish(change, changed_at, before)
@@ -258,8 +258,8 @@ class Notifier:
         kept until the bus is back.
 
         Raises:
-            InvalidUri: It has no valid URI.
-            TypeError: It is not a change.
+            InvalidUri: The change has no valid URI.
+            TypeError: The argument is not a change.
         """
         _check(change)
         self._publish_soon(change, changed_at, None)

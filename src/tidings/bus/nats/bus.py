@@ -249,8 +249,8 @@ class NatsBus(BrokerBus):
     cluster. A process that had received the lost changes notices the loss, and a new epoch begins.
 
     While the broker cannot be reached, changes wait in order, and are published when it is back. `publish` then raises
-    `BusUnavailable`, which says whether the change is kept, and `since` returns None. (Publishers wait only for the
-    first `timeout` seconds of an outage, not for as long again each.) Each change of `state` is logged once.
+    `BusUnavailable`, which says whether the change is kept, and `since` returns None. (Publishers wait only during the
+    first `timeout` seconds of an outage. After that, `publish` raises at once.) Each change of `state` is logged once.
 
     Messages of the stream cannot be deleted one by one: delete the stream instead, and all processes begin a new one. A
     closed bus may be entered again: the log continues, but listeners must subscribe again.
