@@ -96,7 +96,7 @@ class Waking:
     poll: float = 1.0
     """The interval at which clients are asked to poll a task."""
     keep: float = 86_400.0
-    """The time that a result is kept: counted from `longest_task` for a wait, and from its end for a tool."""
+    """The time that a result is kept: after the time limit of a wait, or after the end of a tool."""
     waits_per_client: int = 100
     """Waits of one client at the same time. A client is a signed-in user, or a network address, or all pipes."""
     running_per_client: int = 50
