@@ -212,7 +212,7 @@ async def test_a_full_buffer_keeps_what_it_has_and_says_so(proxy: Proxy, prefix:
         for change in (A, B, C, A):
             with pytest.raises(BusUnavailable, match="The change is kept"):
                 await bus.publish(change)
-        with pytest.raises(BusUnavailable, match="is not kept, because 3 others wait"):
+        with pytest.raises(BusUnavailable, match="is not kept, because 3 others already wait"):
             await bus.publish(D)
         assert bus.state.waiting == 3
         proxy.refusing = False

@@ -93,7 +93,7 @@ async def test_what_has_no_room_is_refused_and_not_kept(proxy: Proxy, tmp_path: 
         proxy.stall()
         results = await asyncio.gather(*(bus.publish(change) for change in NOTES[:6]), return_exceptions=True)
         assert [("is kept" in str(result)) for result in results] == [True] * 3 + [False] * 3
-        assert all("not kept, because 3 others wait" in str(result) for result in results[3:])
+        assert all("not kept, because 3 others already wait" in str(result) for result in results[3:])
         await until(lambda: not bus.state.connected)
         # What waits already may come again.
         with pytest.raises(BusUnavailable, match="The change is kept"):

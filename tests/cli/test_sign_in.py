@@ -94,7 +94,7 @@ async def test_where_there_is_no_browser_the_address_is_pasted(
 ) -> None:
     def sign_in() -> None:
         with terminal("sign-in", authorization.url, "--no-browser", **home) as screen:
-            address = screen.expect("paste here").split("\r\n  http", 1)[1].split("\r\n")[0]
+            address = screen.expect("paste the address").split("\r\n  http", 1)[1].split("\r\n")[0]
             back = anyio.from_thread.run(partial(agree, f"http{address}", visit=False))
             screen.type("http://127.0.0.1/callback?code=x&state=y\n")
             screen.expect("of another sign-in")
