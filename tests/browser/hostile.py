@@ -19,6 +19,8 @@ MARKDOWN = (
     f"# {SCRIPT}\n\n[click]({LINK}) ![x]({ELSEWHERE}/x.png)\n\n"
     f"<b onclick='window.__ran=1'>bold</b>\n\n```html\n{SCRIPT}\n```\n"
 )
+TURNED = "\u202egnihtemos\u202c"
+"""Words whose direction is turned."""
 LARGE = 2**63 - 1
 """No number of JavaScript: the nearest is one more."""
 COLOURS = [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]
@@ -68,6 +70,15 @@ def tools() -> list[Any]:
     ]
     found += [
         {"name": SCRIPT, "title": SCRIPT, "description": f"{SCRIPT} [x]({LINK})", "inputSchema": ANY},
+        {
+            "name": f"turned{TURNED}",
+            "title": TURNED,
+            "description": f"Does {TURNED}.",
+            "inputSchema": {
+                "type": "object",
+                "properties": {"a": {"type": "string", "title": TURNED, "description": TURNED}},
+            },
+        },
         {"name": "twice", "description": "the first", "inputSchema": ANY},
         {"name": "twice", "description": "the second", "inputSchema": ANY},
         {"name": "hostile", "description": "Gives scripts.", "inputSchema": ANY},
@@ -93,6 +104,7 @@ RESOURCES = {
     "drawing://hostile": ("image/svg+xml", DRAWING),
     "note://hostile.md": ("text/markdown", MARKDOWN),
     f"x://{SCRIPT}": ("text/plain", SCRIPT),
+    "note://turned.md": ("text/markdown", f"# {TURNED}\n"),
     "json://broken": ("application/json", '{"a": [1, 2'),
     "code://script": ("text/javascript", "window.__ran=1"),
     "big://json": ("application/json", ""),

@@ -134,7 +134,7 @@ async def test_the_focus_goes_in_order_and_is_seen(look: Look) -> None:
         at = await look.page.evaluate(
             """() => {
                 const one = document.activeElement
-                const { outlineStyle, outlineWidth } = getComputedStyle(one)
+                const { outlineStyle, outlineWidth } = getComputedStyle(one.closest('label.filter') ?? one)
                 const box = one.getBoundingClientRect()
                 const text = one.getAttribute('aria-label') ?? one.textContent.trim().slice(0, 20)
                 return {

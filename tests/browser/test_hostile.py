@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.hostile import RESOURCES, SCRIPT
+from tests.browser.hostile import RESOURCES, SCRIPT, TURNED
 from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.thorough]
@@ -73,7 +73,21 @@ async def test_scripts_in_names_titles_and_descriptions_are_texts(look: Look) ->
     await expect(look("palette").get_by_role("option").first).to_contain_text("<img src=x")
 
 
-@pytest.mark.parametrize("uri", [uri for uri in RESOURCES if not uri.startswith("big")])
+async def test_what_turns_the_direction_of_a_text_is_shown_and_not_obeyed(look: Look) -> None:
+    await _call(look, f"turned{TURNED}")
+    await expect(look("tool-form")).to_contain_text("Does [U+202E]gnihtemos[U+202C].")
+    await expect(look("result")).to_contain_text("[U+202E]")
+    await look.screen("hostile", "resources", quote("note://turned.md", safe=""))
+    await expect(look("markdown")).to_contain_text("[U+202E]")
+    for screen in ("tools", "resources", "messages", "tasks", "overview"):
+        await look.screen("hostile", screen)
+        assert "\u202e" not in await look.page.inner_text("body"), screen
+    await look.page.keyboard.press("Control+k")
+    await look("palette-input").fill("turned")
+    await expect(look("palette").get_by_role("option").first).to_contain_text("turned[U+202E]")
+
+
+@pytest.mark.parametrize("uri", [uri for uri in RESOURCES if not uri.startswith(("big", "note://turned"))])
 async def test_no_resource_runs_whatever_it_is(look: Look, uri: str) -> None:
     await look.connected("hostile")
     await look.screen("hostile", "resources", quote(uri, safe=""))

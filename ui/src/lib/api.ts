@@ -1,5 +1,6 @@
 /** The inspector's HTTP API, typed. Each function is one endpoint; failures are thrown as `ApiError`. */
-import { parseJson } from './exact-json'
+import { isExactNumber, parseJson } from './exact-json'
+import { visible } from './text-lines'
 import type * as T from './types'
 
 export * from './types'
@@ -82,6 +83,12 @@ const get = <R>(path: string, signal?: AbortSignal) => json<R>('GET', path, unde
 const post = <R>(path: string, body?: unknown, signal?: AbortSignal) => json<R>('POST', path, body, signal)
 /** For values that are shown or sent as JSON: numbers keep all their digits (see `exact-json`). */
 const exact = <R>(path: string, body?: unknown) => json<R>(body === undefined ? 'GET' : 'POST', path, body, undefined, parseJson)
+/** The same, with words that are only shown, and never sent, made harmless. */
+function readable<R>(value: R): R {
+  if (Array.isArray(value)) return value.map(readable) as R
+  if (value === null || typeof value !== 'object' || isExactNumber(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, typeof each === 'string' ? (/^(title|description|label|reason)$/.test(key) ? visible(each) : each) : readable(each)])) as R
+}
 const pathOf = (server: string, rest: string) => `/api/servers/${segment(server)}/${rest}`
 
 /** Exchanges the token for a cookie and its key. */
@@ -100,7 +107,7 @@ export const rows = (after = 0, limit = 20_000) => get<T.Rows>(`/api/rows${query
 export const record = (seq: number) => exact<T.RecordFacts>(`/api/record/${seq}`)
 
 interface Items { tools: T.Tool; resources: T.Resource; templates: T.Template; prompts: T.Prompt }
-export const list = <L extends T.ListName>(server: string, name: L) => exact<T.ListItems<Items[L]>>(pathOf(server, `list/${name}`))
+export const list = <L extends T.ListName>(server: string, name: L) => exact<T.ListItems<Items[L]>>(pathOf(server, `list/${name}`)).then(readable)
 export const request = (server: string, id: string) => exact<T.RequestFacts>(pathOf(server, `requests/${segment(id)}`))
 export const content = (server: string, uri: string, version?: number) => exact<T.Content>(pathOf(server, `content${query({ uri, version })}`))
 export const versions = (server: string, uri: string) => get<{ versions: T.VersionFacts[] }>(pathOf(server, `versions${query({ uri })}`))
@@ -164,7 +171,7 @@ export const useAccount = (server: string, account: string) => post<void>(pathOf
 export const signOut = (server: string, account: string) => post<{ revoked: boolean }>(pathOf(server, 'sign-out'), { account })
 
 export const form = (schema: T.Json) => exact<{ field: T.Field; initial: T.Json }>('/api/form', { schema })
-export const toolForm = (server: string, tool: string) => exact<{ field: T.Field; initial: T.Json }>(pathOf(server, `tools/${segment(tool)}/form`))
+export const toolForm = (server: string, tool: string) => exact<{ field: T.Field; initial: T.Json }>(pathOf(server, `tools/${segment(tool)}/form`)).then((made) => ({ ...made, field: readable(made.field) }))
 /** Validates a value against its schema. */
 export const check = (schema: T.Json, value: T.Json) => post<{ problems: T.Problem[] }>('/api/check', { schema, value })
 

@@ -1,4 +1,5 @@
 /** How a change is shown: its text, and the time that each hop took. */
+import { visible } from './text-lines'
 import type { ChangeData, ChangeKind, ChangeRow, VersionFacts } from './api'
 
 const LISTS: Record<string, 'tools' | 'resources' | 'prompts'> = {
@@ -9,9 +10,9 @@ export const changeKind = (change: ChangeKind | string) => LISTS[change] ?? 'upd
 /** A URI with its percent-encoding removed, for reading. */
 export function decodeUri(uri: string): string {
   try {
-    return decodeURI(uri)
+    return visible(decodeURI(uri))
   } catch {
-    return uri
+    return visible(uri)
   }
 }
 export const changeText = (row: ChangeRow) => (row.uri === undefined ? `${changeKind(row.change)} list${row.different ? `: ${row.different}` : ''}` : decodeUri(row.uri))

@@ -1,5 +1,6 @@
 /** Numbers, times, sizes and states as text. */
 import type { ServerFacts } from './api'
+import { visible } from './text-lines'
 
 const number = new Intl.NumberFormat('en')
 export const count = (n: number) => number.format(n)
@@ -62,7 +63,8 @@ export function stateClass(facts: ServerFacts): '' | 'warn' | 'bad' | 'off' | 'a
   return facts.state === 'error' || facts.error ? 'bad' : 'off'
 }
 /** A long address, cut in the middle: its end tells more than its start. */
-export const middle = (text: string, most = 40) => {
+export const middle = (uri: string, most = 40) => {
+  const text = visible(uri)
   if (text.length <= most) return text
   const head = Math.max(4, Math.floor(most * 0.35))
   return `${text.slice(0, head)}…${text.slice(head + 1 - most)}`

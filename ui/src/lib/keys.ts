@@ -33,9 +33,10 @@ export function boundKeys(): { key: string; label: string }[] {
 }
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent)
+const NAMES: Record<string, string> = { ArrowLeft: '←', ArrowRight: '→', Enter: '↵', Escape: 'Esc' }
 /** A key as shown to the user: `mod+k` is ⌘K or Ctrl K. */
 export const keyLabel = (key: string) =>
-  key.replace('mod+', isMac ? '⌘' : 'Ctrl ').replace(/(^|[⌘ ])([a-z])$/, (_, before: string, letter: string) => before + (before ? letter.toUpperCase() : letter))
+  key.replace('mod+', isMac ? '⌘' : 'Ctrl ').replace(/Arrow(Left|Right)|Enter|Escape/, (name) => NAMES[name] ?? name).replace(/(^|[⌘ ])([a-z])$/, (_, before: string, letter: string) => before + (before ? letter.toUpperCase() : letter))
 
 const isField = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))

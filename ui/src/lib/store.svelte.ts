@@ -4,6 +4,7 @@
  * Screens read it and call `api`; only this file changes it.
  */
 import * as api from './api'
+import { visible } from './text-lines'
 import type { Batch, FactsDelta, Row, RowKind, RowsByKind, ServerFacts } from './api'
 import { RowLog } from './row-log.svelte'
 import { followStream, type ConnectionState } from './stream'
@@ -46,8 +47,8 @@ export class ServerStore {
   /** The server's own name, if the name of its entry was only derived from a command or an address. */
   get title(): string {
     const own = this.facts.server_info?.title ?? this.facts.server_info?.name
-    if (!own || this.facts.entry?.derived !== true) return this.name
-    return store.servers.some((one) => one !== this && one.facts.server_info?.name === this.facts.server_info?.name) ? `${own} (${this.name})` : own
+    if (!own || this.facts.entry?.derived !== true) return visible(this.name)
+    return visible(store.servers.some((one) => one !== this && one.facts.server_info?.name === this.facts.server_info?.name) ? `${own} (${this.name})` : own)
   }
   /** The server answered at least once. */
   get answered(): boolean {

@@ -147,5 +147,7 @@ export function hits(text: string, wanted: string): { text: string; hit: boolean
   return parts
 }
 
-/** Characters that turn the direction of a text, or that cannot be seen, as visible names. */
-export const visible = (text: string) => text.replace(/[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u061c]/g, (one) => `[U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}]`)
+/** Characters that turn the direction of a text, or that cannot be seen, as visible names. Joiners stay where emoji and scripts need them. */
+export const visible = (text: string) => text.replace(/(?<![\u0600-\u0dff\ufe0f\p{EMod}\p{ExtPict}])[\u200c\u200d]|[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u061c]/gu, (one) => `[U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}]`)
+/** A name cut after each of its words, which is where it may break. */
+export const parts = (name: string) => name.split(/(?<=[_.:/-])/)
