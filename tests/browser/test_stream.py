@@ -1,14 +1,19 @@
 """A steady stream of changes: what changes faster than it can be asked for is shown all the same."""
 
 import asyncio
+import itertools
 import json
+import time
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
 
 from tests.browser.inspecting import Inspector, Look, inspecting, looking, program
+from tests.server.serving import serving
+from tidings import LiveServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 
@@ -65,6 +70,47 @@ async def test_a_list_is_shown_while_it_changes_and_what_is_typed_stays(look: Lo
     seen = await pulse.inner_text()
     await expect(pulse).not_to_have_text(seen)
     await expect(text).to_have_value("typed")
+
+
+@pytest.mark.thorough
+async def test_a_resource_of_1_mb_that_changes_ten_times_a_second_leaves_the_page_usable(
+    browser: Browser, tmp_path: Path
+) -> None:
+    server, texts = (
+        LiveServer("large"),
+        ["".join(f"line {n:05} of version {at}\n" for n in range(38_000)) for at in (1, 2)],
+    )
+    read = iter(itertools.cycle(texts))
+
+    @server.resource("note://large", mime_type="text/plain")
+    def large() -> str:
+        return next(read)
+
+    assert large
+    async with serving(server.asgi()) as port:
+        entry = {"url": f"http://127.0.0.1:{port}/mcp", "tidings": {"autoConnect": True}}
+        async with inspecting(tmp_path, {"large": entry}) as inspector, looking(browser, inspector) as look:
+            await look.connected("large")
+            await look.screen("large", "resources", "note%3A%2F%2Flarge")
+            await look("subscribe").click()
+            await expect(look("subscription")).to_be_visible()
+            before = await _heap(look)
+            for number in range(300):
+                began = time.monotonic()
+                await server.notify.resource_updated("note://large")
+                if number % 20 == 0:  # The page answers meanwhile.
+                    await look("tab-messages" if number % 40 else "tab-live").click()
+                    await expect(look("screen-messages" if number % 40 else "screen-live")).to_be_visible()
+                await asyncio.sleep(max(0.0, 0.1 - (time.monotonic() - began)))
+            await expect(look.rows("messages").or_(look.rows("changes")).first).to_be_visible()
+            assert await _heap(look) - before < 30e6
+
+
+async def _heap(look: Look) -> float:
+    """The bytes that the page holds."""
+    session = await look.page.context.new_cdp_session(look.page)
+    await session.send("HeapProfiler.collectGarbage")
+    return (await session.send("Runtime.getHeapUsage"))["usedSize"]
 
 
 @pytest.mark.thorough
