@@ -64,7 +64,7 @@ async def test_a_server_is_shown_with_all_it_has(era: str) -> None:
     async with watched(weather()[0], era=era) as (_, server):
         view = server.view
         assert view.words.startswith("connected, answered")
-        assert view.title == "weather"
+        assert view.title == view.name
         assert view.server_info == {"name": "weather", "version": "1.2"}
         assert view.instructions == "Ask for a city."
         assert view.transport == "memory"

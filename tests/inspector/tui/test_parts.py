@@ -130,3 +130,11 @@ def test_the_pace_is_that_of_the_last_minutes() -> None:
     assert [counts["resource-updated"] for counts in slots[-12:]] == [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1]
     assert sum(counts.total() for counts in slots) == 3
     assert bars([0, 1, 8], 3) == " ▁█"
+
+
+def test_a_server_is_called_by_its_own_name_if_that_of_its_entry_was_derived() -> None:
+    view = ServerView("index")
+    view.server_info = {"name": "everything", "title": "Everything Reference Server"}
+    assert view.title == "index"
+    view.entry = {"derived": True}
+    assert view.title == "Everything Reference Server"

@@ -71,7 +71,7 @@ def draw_server(view: ServerView, now: float) -> Drawn:
     totals = [counts.total() for counts in slots_of(view, now)]
     connected = str(view.state) == "connected"
     below = f"{counted(sum(totals[-int(60 / SLOT) :]), 'change')} a minute" if connected else one_line(view.words)
-    first: Line = [(mark + " ", ink), (one_line(view.name), "ink")]
+    first: Line = [(mark + " ", ink), (one_line(view.title), "ink")]
     spark = [(bars(totals, 8).rstrip(), "accent")]
     return [(first, spark), ([("  " + below, "faint" if connected else ink)], [])]
 
@@ -86,7 +86,7 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
         bar.show([*logo, BarPart("no server yet")], find)
         return
     shape, ink = state_mark(view)
-    name = [BarPart(one_line(view.name), "b-ink")]
+    name = [BarPart(one_line(view.title), "b-ink")]
     chips: list[BarPart] = []
     for fact in (view.protocol_version, view.transport):
         if fact:

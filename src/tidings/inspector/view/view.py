@@ -112,8 +112,8 @@ class ServerView:
 
     @property
     def title(self) -> str:
-        """The server's own name, or the name under which it was added."""
-        info = self.server_info or {}
+        """The server's own name, if that of its entry was only derived from a command or an address."""
+        info = (self.server_info or {}) if (self.entry or {}).get("derived") else {}
         return next((text for key in ("title", "name") if isinstance(text := info.get(key), str) and text), self.name)
 
     @property

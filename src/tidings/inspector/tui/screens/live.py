@@ -116,7 +116,7 @@ class Versions(Vertical):
         for at in range(first, min(first + most, len(self.versions))):
             parts += [choice(clock(self.versions[at].at), f"version({at - self.at})", on=at == self.at), BarPart("  ")]
         if before is None:
-            parts.append(BarPart("the first version seen", "faint"))
+            parts.append(BarPart("the first version seen" if most > 3 else "first", "faint"))
         return parts
 
 
