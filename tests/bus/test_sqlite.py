@@ -218,3 +218,17 @@ def test_a_loop_that_ends_without_leaving_the_bus_ends_the_thread(path: Path) ->
 async def _publish(path: Path) -> None:
     async with SqliteBus(path) as bus:
         await bus.publish(A)
+
+
+async def test_a_bus_knows_its_own_changes_while_they_are_told(path: Path) -> None:
+    heard: list[tuple[object, bool]] = []
+    async with SqliteBus(path) as bus, SqliteBus(path) as other:
+        bus.subscribe(lambda cursor, change: heard.append((change, bus.is_own(cursor))))
+        await bus.publish(A)
+        await other.publish(B)
+        await bus.publish(C)
+        await other.publish(A)  # The same change, but not this one's.
+        with anyio.fail_after(5):
+            while len(heard) < 4:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)
+    assert heard == [(A, True), (B, False), (C, True), (A, False)]

@@ -77,3 +77,21 @@ async def test_a_wait_shows_what_another_process_has_seen_first(
         with anyio.fail_after(10):
             told = await one.call_tool("wait_for_change", {"uris": ["vault://note/Inbox.md"]})
         assert "- eggs" in str(told.result)
+
+
+async def test_what_a_process_publishes_itself_is_not_looked_at_again(tmp_path: Path) -> None:
+    root = tmp_path / "vault"
+    root.mkdir()
+    (root / "Inbox.md").write_text("# Inbox\n")
+    server = VaultServer(root, cache=tmp_path / "cache", durable=True)
+    async with tidings.connect(server) as client:
+        await client.subscribe("vault://note/Inbox.md")
+        with anyio.fail_after(10):
+            async for fresh in client.watch("vault://note/Inbox.md"):
+                if "eggs" in fresh.text:
+                    break
+                (root / "Inbox.md").write_text("# Inbox\n\n- eggs\n")
+            assert server.library._rounds == 0
+            await server.notify.resource_updated("vault://note/Inbox.md")  # A program that knows more.
+            while not server.library._rounds:  # noqa: ASYNC110 - nobody tells
+                await anyio.sleep(0.01)

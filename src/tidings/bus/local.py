@@ -74,6 +74,10 @@ class LocalBus(SharedBus[None]):
                 self.leave_file(error)
         return await self._memory.publish(change)
 
+    def is_own(self, cursor: Cursor) -> bool:
+        """See `SqliteBus.is_own`."""
+        return self.is_shared and self._file.is_own(cursor)
+
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         return await self._current.since(cursor)
 

@@ -75,14 +75,16 @@ class PublishedStates:
     def _records(self) -> Records | None:
         return self.bus.records if self.bus is not None and self.bus.is_shared else None
 
-    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Calls `listener` with each resource that was published, by whatever process."""
+    def subscribe(self, listener: Callable[[str, bool], None]) -> Callable[[], None]:
+        """Calls `listener` with each resource that was published, and whether this process has done so."""
+        if (bus := self.bus) is None:
+            return lambda: None
 
-        def heard(_: Cursor, change: Change | None) -> None:
+        def heard(cursor: Cursor, change: Change | None) -> None:
             if isinstance(change, ResourceUpdated) and self._records() is not None:
-                listener(change.uri)
+                listener(change.uri, bus.is_own(cursor))
 
-        return self.bus.subscribe(heard) if self.bus is not None else lambda: None
+        return bus.subscribe(heard)
 
     async def _get(self, place: str) -> StoredRecord | None:
         records = self._records()
@@ -204,6 +206,7 @@ class VaultLibrary:
         # Resources that were published, with the number of the index's changes then: it may not have this one yet.
         self._heard: dict[str, int] = {}
         self._looked_at: dict[str, int] = {}  # Those whose files are being looked at.
+        self._publishing: set[str] = set()  # Resources that the index has, and that are being published.
         self._rounds = 0  # Of looking at them.
         self._hears = Wakeup()
         self._changes = 0  # Of the index.
@@ -354,16 +357,22 @@ class VaultLibrary:
         self.deliver_here(sorted(known & early), False)
         states = {uri: state for uri, state in states.items() if uri not in known}
         # Files that came or went are among the states.
-        await self.publish(replace(found, states=states, listed=found.listed and bool(states)))
+        self._publishing |= states.keys()
+        try:
+            await self.publish(replace(found, states=states, listed=found.listed and bool(states)))
+        finally:
+            self._publishing -= states.keys()
         await self.published.keep(states)
 
-    def _hear(self, uri: str) -> None:
+    def _hear(self, uri: str, is_own: bool) -> None:
+        if is_own and uri in self._publishing:
+            return  # The index had it first.
         if self.interest.has(uri) or (self.interest.is_any and is_file_uri(uri)):
             self._heard.setdefault(uri, self._changes)
             self._hears()
 
     async def _catch_up(self) -> None:
-        """Looks at what was published by whatever process: this one may not have seen the change yet."""
+        """Looks at what others have published: this process may not have seen the change yet."""
         while True:
             await self._hears.until(lambda: bool(self._heard))
             self._looked_at, self._heard = self._heard, {}

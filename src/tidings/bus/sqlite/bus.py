@@ -55,6 +55,7 @@ class SqliteThread:
         # A daemon: a program that never closes its bus must still be able to end. Nothing is lost then.
         self.thread = threading.Thread(target=self._run, name="tidings-sqlite-bus", daemon=True)
         self._opened: asyncio.Future[Cursor] = self._loop.create_future()
+        self.own: set[Cursor] = set()  # Of the changes that were stored for this process last.
         self._is_over = False
 
     def start(self) -> asyncio.Future[Cursor]:
@@ -169,6 +170,7 @@ class SqliteThread:
 
     def _settle(self, news: NewEntries | None, replies: Sequence[Reply]) -> None:
         """Passes what is new to the listeners, then answers the callers. Runs on the event loop."""
+        self.own = {outcome for _, outcome in replies if isinstance(outcome, Cursor)} or self.own
         if news is not None:
             if news.entries is None:
                 self._engine.lost(news.head)
@@ -258,6 +260,10 @@ class SqliteBus(SharedBus[SqliteThread]):
         if self._session is not None:
             self._session.look()
         return end
+
+    def is_own(self, cursor: Cursor) -> bool:
+        """Returns whether the change at `cursor` was stored for this process. Listeners ask: it is soon forgotten."""
+        return self._session is not None and cursor in self._session.own
 
     async def since(self, cursor: Cursor) -> Sequence[Entry] | None:
         return await self._entered().ask("question", partial(SqliteLog.since, cursor=cursor))
