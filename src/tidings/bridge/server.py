@@ -51,14 +51,14 @@ _OWN_NOTIFICATIONS: Final = ("notifications/initialized", "notifications/cancell
 
 
 class BridgeServer(LiveServer[None]):
-    """Serves what other servers offer, and tells of their changes.
+    """Serves everything that other servers offer, and publishes their changes.
 
     Args:
-        specs: The servers.
-        prefixed: Put the names of the servers in front of all names. By default, if there are several.
-        interval: The seconds between two reads of a resource that its server does not tell of.
-        observe: Called with the name of each server as its client is made. Returns the tap for it, and a function that
-            gets the client: for a recorder.
+        specs: The servers behind the bridge.
+        prefixed: Begin all names with the name of their server. By default, only if there are several servers.
+        interval: The seconds between two reads of a resource whose changes its server does not announce.
+        observe: For a recorder: called with a server's name before its client is made. Returns the tap for the client,
+            and a function that gets the client.
         bus: As for `LiveServer`.
         options: As for `LiveServer`.
     """
