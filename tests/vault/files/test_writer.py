@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -380,6 +381,18 @@ def test_a_note_that_is_write_protected_stays(root: Path, writer: VaultWriter) -
     (root / "a.md").write_text("x")
     (root / "a.md").chmod(0o444)
     with pytest.raises(WriteFailed, match="permission"):
+        writer.append("a.md", "y")
+    assert everything(root) == {"a.md": b"x"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fstatvfs"), reason="this system does not tell that a disk is read-only")
+def test_a_note_on_a_disk_that_is_read_only_stays(
+    root: Path, writer: VaultWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a.md").write_text("x")
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    with pytest.raises(WriteFailed, match="the disk is read-only"):
         writer.append("a.md", "y")
     assert everything(root) == {"a.md": b"x"}
 

@@ -165,7 +165,9 @@ def replace(
     if seen is not None and not (os.access(folder.at(name), os.W_OK, dir_fd=folder.fd) and seen.st_mode & 0o222):
         if not same_state(folder.stat(name), seen):
             return False  # Another program has just taken the name away.
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        frozen = folder.fd is not None and os.fstatvfs(folder.fd).f_flag & os.ST_RDONLY
+        number = errno.EROFS if frozen else errno.EACCES
+        raise OSError(number, os.strerror(number), name)
     if before is not None and seen is not None and in_place:
         return _overwrite(folder, name, data, seen, before.data)
     try:
