@@ -411,7 +411,8 @@ class Live:
                 while any(stream.unsent for stream in streams):  # noqa: ASYNC110
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError:
-            logger.warning("Some streams did not end in time, because their readers do not read.")
+            if subscribers:
+                logger.warning("Some streams did not end in time, because their readers do not read.")
             # A web server that waits for these readers would wait for ever.
             for stream in streams:
                 stream.drop()
