@@ -102,8 +102,9 @@ def test_what_is_done_by_hand_counts_and_a_killed_server_comes_back_with_what_it
 
 def test_in_a_terminal_it_waits_and_ticks_off_what_is_done_by_hand(tmp_path: Path) -> None:
     with shown(tmp_path, typed=True) as demo:
-        demo.expect(r"Open the URL above in a browser, or do these steps by hand\. Ctrl-C ends the demo\.")
-        demo.expect(r"1  Edit a note +\S+Launch plan\.md")
+        demo.expect(r"Open the URL above in a browser \(it works once\), and take these steps\. Ctrl-C ends the demo\.")
+        demo.expect(r"1  Edit a note +edit and save \S+Launch plan\.md")
+        demo.expect(r"2  Wake an agent +edit and save \S+Flour\.md: the agent says here what is new")
         demo.expect(r"vault +Shop/Orders\.md +fresh in")
         demo.plan.write_text(demo.plan.read_text() + "One more line.\n")
         demo.expect(r"✓ 1 Edit a note: fresh in")

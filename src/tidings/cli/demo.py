@@ -72,5 +72,5 @@ def _welcome(*, built: bool, automatic: bool, on_screen: bool) -> str:
     elif on_screen:
         where = "The page opens in your browser, with a tour. Its steps are here, too; Ctrl-C ends the demo."
     else:
-        where = "Open the URL above in a browser, or do these steps by hand. Ctrl-C ends the demo."
+        where = "Open the URL above in a browser (it works once), and take these steps. Ctrl-C ends the demo."
     return f"Starting a sample vault, a small site, a server for each, and the inspector.\n{where}\n"

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 
 PAGES: Final = Path(__file__).parent / "pages"
 _MOST_LINES: Final = 8
+_BY_HAND: Final = {
+    "edit": "edit and save {}",
+    "wake": "edit and save {}: the agent says here what is new",
+}
 _START_SECONDS: Final = 60.0  # Until both servers listen, on a busy machine too
 _WATCHING: Final = (  # The site is on this machine, and is checked more often than is polite elsewhere
     *("--bus", "memory:"),  # Nothing is kept.
@@ -149,7 +153,8 @@ class TerminalTour:
 
     def steps(self, shown: Tour) -> None:
         for progress in shown.progress.values():
-            self.say(f"  {progress.number}  {progress.step.title:<18} {progress.step.place}")
+            how = _BY_HAND.get(progress.step.name, "press its button in the page")
+            self.say(f"  {progress.number}  {progress.step.title:<18} {how.format(progress.step.place)}")
         self.say(f"  {len(shown.progress) + 1}  {tour.LAST_TITLE:<18} {tour.LAST_WORDS.rstrip(':').lower()}\n")
 
     def last(self, shown: Tour) -> None:

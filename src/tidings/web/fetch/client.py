@@ -136,6 +136,8 @@ def _fetch_error(error: Exception, url: Url) -> FetchError:
         case httpcore2.ConnectError(), ssl.SSLError():
             why = f"no secure connection could be made ({cause.reason or cause})"
             why += f"; check that it speaks TLS on port {url.port}"
+        case httpcore2.ConnectError(), OSError(__cause__=ConnectionRefusedError()):
+            why, retryable = f"nothing listens on port {url.port}; check the address, or start the server", True
         case httpcore2.ConnectError(), _:
             why, retryable = f"{shown(str(error) or type(error).__name__)}; try again later", True
         case _:
