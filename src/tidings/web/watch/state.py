@@ -64,14 +64,9 @@ class WatchPlan:
         return WatchPlan(url, options, ignore, every, since)
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "fetch": self.options.to_json(self.url),
-            "ignore": asdict(self.ignore),
-            "every": self.every,
-            "since": asdict(self.since) if self.since else None,
-            "when": self.when,
-            "held": self.held,
-        }
+        since = asdict(self.since) if self.since else None
+        plain = {"every": self.every, "since": since, "when": self.when, "held": self.held}
+        return {"fetch": self.options.to_json(self.url), "ignore": asdict(self.ignore), **plain}
 
     @staticmethod
     def from_json(stored: Mapping[str, Any], url: str) -> "WatchPlan":

@@ -228,8 +228,9 @@ def remembered(
     marks = [text | (place | (number in chosen)) << _TEXT for number, (text, place) in fingerprints]
     written = base64.b64encode(b"".join(mark.to_bytes(_MARK, "little") for mark in marks)).decode("ascii")
     lists = prior.split("\n", 2)[1:2] or ["links" if kind in _LISTS else ""]
+    known = {*chosen, *unwanted, *(number for number, block in enumerate(blocks) if block.hidden_spans)}
     left = [number for number, block in enumerate(blocks[:_MOST])
-            if number not in chosen and number not in unwanted and _tells(block, links=any(lists))]  # fmt: skip
+            if number not in known and _tells(block, links=any(lists))]  # fmt: skip
     beside = _beside(blocks, left, certain=False)
     return "\n".join([written, *lists, *(blocks[number].text for number in left if number not in beside)])
 
@@ -285,10 +286,7 @@ class Prior:
             there = self._places.get(marks[number][1], set())
             chosen = instead.get(number)
             block = blocks[number]
-            near = [blocks[place].node.parent for place in (number - 1, number + 1) if place in keep]
-            # Prose that stands in one container with a chosen block.
-            added = chosen is None and block.words >= _PROSE and block.node.parent in near
-            if chosen or there == {True} or added or _is_prose(block):
+            if chosen or there == {True} or _tells(block, links=False):
                 keep.add(number)
                 moved[number] = _KNOWN
             elif there == {False} or chosen is False:
@@ -307,14 +305,12 @@ class Prior:
         return found
 
 
-def _is_prose(block: PageBlock) -> bool:
-    """Returns whether a block is prose that could be content: rather an alarm than a change that nobody hears of."""
-    return block.words >= _PROSE and 3 * block.links < block.words and not _is_in_frame(block)
-
-
 def _tells(block: PageBlock, *, links: bool) -> bool:
-    """Returns whether a block, perhaps a short one, could be content: prose, a cell, a price, a version or a stock."""
-    if block.hidden_spans or (2 * block.links >= block.words and not links):
+    """Returns whether a block could be content: prose, a cell, a price, a version or a stock; or links, if they may be.
+
+    Rather an alarm than a change that nobody hears of.
+    """
+    if 2 * block.links >= block.words and not links:
         return False
     told = block.words >= _PROSE or block.node.tag in _CELLS or _TELLING.search(block.text) is not None
     return told and not _is_in_frame(block)

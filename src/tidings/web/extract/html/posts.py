@@ -92,9 +92,7 @@ def _author(post: Element) -> str:
     """Returns the first of the texts that may be the name of the author, and are like one; none of a quote."""
     likely = [post.get("data-author") or ""]
     for one in post.iter("*"):
-        names = (
-            f"{one.get('class') or ''} {one.get('itemprop') or ''} {one.get('rel') or ''}" if one is not post else ""
-        )
+        names = " ".join(one.get(key) or "" for key in ("class", "itemprop", "rel")) if one is not post else ""
         if _QUOTE.search(names):
             break  # A quote names the author that it quotes.
         if _AUTHOR.search(names):
