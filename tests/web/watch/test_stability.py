@@ -157,6 +157,7 @@ def test_an_advertisement_beside_a_picture_does_not_decide_about_it() -> None:
 
 SIGN_UP = "<form class=signup><h4>Sign up</h4><p>We write to you as soon as a cabin of a ferry is free.</p>{}</form>"
 ROW = "<table><tr><td>Ferry</td><td>Tuesday</td></tr>{}</table>"
+BOUGHT = "<div><h5>Customers also bought</h5><b>{}</b></div>"
 LONG = "<p>The harbour office answers letters, but only those with a stamp on them.</p>"
 OTHER = "<p>The old ticket office is closed, and nobody at all knows when it opens again.</p>"
 
@@ -172,7 +173,7 @@ OTHER = "<p>The old ticket office is closed, and nobody at all knows when it ope
         (LONG + OTHER, OTHER + LONG, ""),
         (f"<div style='display: none'>{LONG}</div>", "", ""),
         (f"<div class=recommended>{LONG}</div>", "", ""),
-        ("<h5>Customers also bought</h5><b>Oars € 12</b>", "<h5>Customers also bought</h5><b>Nets € 9</b>", ""),
+        (BOUGHT.format("Oars € 12"), BOUGHT.format("Nets € 9"), ""),
         (f"<nav>{LONG}</nav>", f"<nav>{OTHER}</nav>", ""),
         ("<p>12 people are watching</p>", "<p>13 people are watching</p>", ""),
     ],
@@ -211,3 +212,12 @@ async def test_the_title_of_the_window_is_content_except_a_number_of_messages(
         page.body = page.body.replace(f"<title>{before}<", f"<title>{after}<")
         await here.later()
         assert here.heard()[0] == (both(page_id) if told else [])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kept"), [("<h3>More news</h3>", "", False), ("", "<b>More news</b>", True)]
+)
+def test_a_title_stands_before_what_it_is_about(before: str, after: str, kept: bool) -> None:
+    page = story(f"<div class=z>{before}{LONG}{after}</div>")
+    memory = read(page.replace(LONG, ""))[1]
+    assert ("stamp" in read(page, memory)[0]) == kept

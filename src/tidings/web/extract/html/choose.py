@@ -332,11 +332,13 @@ def _beside(blocks: Sequence[PageBlock], asked: Iterable[int], *, certain: bool)
     name = _SURELY_BESIDE_NAME if certain else _BESIDE_NAME
     most = sum(block.words for block in blocks) // (_SMALL if certain else 2)  # words of a part that is not the page
     nodes: set[Node] = set()
-    for block in blocks:
+    for number, block in enumerate(blocks):
         around = block.node if block.node.words > block.words else block.node.parent
         if block.words > _SHORT or around is None or around.words > most:
             continue
         titled = (not certain or 2 * around.links > around.words) and _BESIDE_TITLE.match(block.text)
+        # What comes last is no title, but for example the button "More news".
+        titled = titled and (number == 0 or around not in blocks[number - 1].node.upwards())
         if titled or (around.words <= _LABELLED and _LABEL.fullmatch(block.text)):
             nodes.add(around)
 
