@@ -212,27 +212,20 @@ _BESIDE_TITLE: Final = re.compile(
 )
 
 
-def remembered(
-    blocks: Sequence[PageBlock],
-    chosen: Collection[int],
-    unwanted: Collection[int] = (),
-    kind: str = "",
-    prior: str = "",
-) -> str:
-    """Returns the memory of a look that chose these blocks: a line of marks, "links" or nothing, and what is left out.
+def remembered(blocks: Sequence[PageBlock], chosen: Collection[int], unwanted: Collection[int], kind: str) -> str:
+    """Returns the memory of a look that chose these blocks: a line of marks, the page's kind, and what is left out.
 
     Left out is a line for each block that was not chosen, is not `unwanted`, and may be content all the same. The links
-    of some kinds of pages are their content; a page stays one of these, or none, as it was in the memory `prior`.
+    of some kinds of pages are their content.
     """
     fingerprints = enumerate(_fingerprints(blocks[:_MOST]))
     marks = [text | (place | (number in chosen)) << _TEXT for number, (text, place) in fingerprints]
     written = base64.b64encode(b"".join(mark.to_bytes(_MARK, "little") for mark in marks)).decode("ascii")
-    lists = prior.split("\n", 2)[1:2] or ["links" if kind in _LISTS else ""]
     known = {*chosen, *unwanted, *(number for number, block in enumerate(blocks) if block.hidden_spans)}
     left = [number for number, block in enumerate(blocks[:_MOST])
-            if number not in known and _tells(block, links=any(lists))]  # fmt: skip
+            if number not in known and _tells(block, links=kind in _LISTS)]  # fmt: skip
     beside = _beside(blocks, left, certain=False)
-    return "\n".join([written, *lists, *(blocks[number].text for number in left if number not in beside)])
+    return "\n".join([written, kind, *(blocks[number].text for number in left if number not in beside)])
 
 
 class Prior:

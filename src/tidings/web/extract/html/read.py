@@ -97,6 +97,7 @@ def _read(body: bytes, charset: str | None, url: str, options: ExtractOptions) -
         warning = ExtractWarning("extraction_fallback", message)
         return Extracted("page", "plain", text, text, warnings=(warning, *over), empty=None if text else "empty")
     kind, kinds = kind_of(page)
+    kind = next((one for one in options.prior.split("\n", 2)[1:2] if one in KINDS), kind)  # as at the last look
     if options.prefer_readability:
         kind, kinds = KINDS[0], [1.0, *[0.0] * (len(KINDS) - 1)]
     found = _chosen(kind, kinds, page, options)
@@ -131,7 +132,7 @@ def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractO
         text=bounded("\n".join(block.text for block in chosen), most, "the page")[0],
         warnings=over,
         concealed=tuple((start, min(end, len(markdown))) for start, end in writer.concealed if start < len(markdown)),
-        memory=remembered(blocks, kept, said, kind, options.prior),
+        memory=remembered(blocks, kept, said, kind),
     )
 
 
