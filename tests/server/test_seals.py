@@ -120,7 +120,7 @@ async def test_a_record_that_is_no_key_is_left_alone(value: bytes, caplog: pytes
     await records.put("key/seals", value, seconds=60)
     seals = await shared(records)
     assert await seals.open("cursor", seals.seal("cursor", "a")) == "a"
-    assert "No other replica can read what this one seals" in caplog.text
+    assert "Other replicas cannot read what this one encrypts" in caplog.text
 
 
 async def test_while_the_bus_is_away_a_process_reads_its_own_seals_and_later_those_of_the_others(
@@ -130,14 +130,14 @@ async def test_while_the_bus_is_away_a_process_reads_its_own_seals_and_later_tho
     other = await shared(records)
     records.away = True
     seals = await shared(records)
-    assert "No other replica can read what this one seals" in caplog.text
+    assert "Other replicas cannot read what this one encrypts" in caplog.text
     assert await seals.open("cursor", seals.seal("cursor", "mine")) == "mine"
     theirs = other.seal("cursor", "theirs")
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.0)
     assert await seals.open("cursor", theirs) is None
     records.away = False
     assert await seals.open("cursor", theirs) == "theirs"
-    assert caplog.text.count("No other replica") == 1
+    assert caplog.text.count("Other replicas cannot read") == 1
 
 
 async def test_texts_that_are_no_seals_do_not_make_it_ask_the_bus_each_time() -> None:

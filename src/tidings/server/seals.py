@@ -69,7 +69,7 @@ class Seals:
                     return
         except (TransportError, ValueError) as error:  # It cannot be reached, or has something else there.
             if is_first:
-                logger.warning("No other replica can read what this one seals, because their key is away: %s", error)
+                logger.warning("Other replicas cannot read what this one encrypts: no shared key (%s)", error)
 
     def _open(self, purpose: str, text: str) -> str | None:
         try:

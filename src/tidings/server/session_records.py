@@ -128,7 +128,7 @@ class SessionRecords:
             return False
         try:
             if not await self._stored.put(_key(session_id), record.encode(), seconds=self._seconds, revision=0):
-                logger.warning("There is a session with the id of a new one. The new one is not shared.")
+                logger.warning("A new session has the id of an existing one. It is not shared.")
                 return False
         except TransportError as error:
             # It may be stored, and other replicas may have it. If not, it is when it changes.

@@ -380,7 +380,7 @@ class VaultLibrary:
                 files = [parse_address(uri).argument for uri in self._looked_at if is_file_uri(uri)]
                 await self._indexer.refresh(files)
             except (IndexBlocked, IndexDamaged) as error:
-                logger.info("What another process has published cannot be looked at now: %s", error)
+                logger.info("Changes that another process has published cannot be checked now: %s", error)
                 self._heard = self._looked_at | self._heard
                 await anyio.sleep(_CATCH_UP_SECONDS)
                 continue

@@ -184,7 +184,7 @@ def test_an_attachment_that_is_no_file_any_more_says_so(shelf: Shelf) -> None:
             "There is no file 'Projects/Plam.md' in the vault. Did you mean 'Projects/Plan.md'",
         ),
         ("vault://note/xyzzy", "There is no file 'xyzzy' in the vault.$"),
-        ("vault://note/pic.png", "'pic.png' is no note. Read vault://attachment/pic.png."),
+        ("vault://note/pic.png", "'pic.png' is not a note. Read vault://attachment/pic.png."),
         ("vault://backlinks/Plam", "Did you mean 'Projects/Plan.md'"),
         ("vault://attachment/pics.png", "Did you mean 'pic.png'"),
         ("vault://folder/Project", "There is no folder 'Project' in the vault. Did you mean 'Projects'"),

@@ -1020,7 +1020,7 @@ async def test_a_watch_that_cannot_be_understood_does_not_end_the_looks_at_other
         page.body = "two"
         assert await here.later() == 2
         assert here.heard()[0] == both(page_id)
-        assert "is looked at again when its claim ends" in caplog.text
+        assert "is checked again when its claim ends" in caplog.text
         assert await here.store.watch_of(odd) is not None
 
 

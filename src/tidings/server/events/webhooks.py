@@ -256,7 +256,7 @@ class _Part:
                     pause = await self._look()
                 except Exception as error:  # Without the lease, which ends by itself, nothing is sent.
                     if not isinstance(error, TransportError):
-                        logger.exception("The webhooks of part %s cannot be looked at.", self.number)
+                        logger.exception("The webhooks of part %s cannot be read.", self.number)
                     pause = 1.0
         finally:
             await self._keep({})
@@ -301,4 +301,4 @@ class _Part:
             with suppress(TransportError):
                 await delivery.stop()
             if not task.cancelled() and (error := task.exception()) is not None:
-                logger.error("The deliveries of %s failed, and begin anew.", grant_id, exc_info=error)
+                logger.error("The deliveries of %s failed, and start again.", grant_id, exc_info=error)

@@ -41,7 +41,7 @@ def shown_views(
         if not base.views:
             raise ResourceMissing(f"{path!r} has no views. {' '.join(base.problems)}")
     if not found:
-        raise ResourceMissing(f"{file.path!r} is no base, and has none in it.")
+        raise ResourceMissing(f"{file.path!r} is not a base, and contains none.")
     chosen = [each for each in found if not name or key(each[1].view.name) == key(name)]
     if not chosen:
         names = ", ".join(repr(result.view.name) for _, result in found)

@@ -88,7 +88,7 @@ def find_note(view: VaultView, address: VaultAddress, today: date) -> FileRow:
         raise ResourceMissing(f"There is no {address.kind} note of {day}. It would be {places}.")
     file = find_file(view, address.argument)
     if file.kind != "note":
-        raise ResourceMissing(f"{file.path!r} is no note. Read {uri('attachment', file.path)}.")
+        raise ResourceMissing(f"{file.path!r} is not a note. Read {uri('attachment', file.path)}.")
     return file
 
 

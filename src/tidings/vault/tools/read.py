@@ -174,7 +174,7 @@ def _piece(
         where = "the vault cannot be reached at present. Try again when its folder is back"
         raise NotThere(f"{found!r} cannot be read: {where}.") from error
     if content.problem and "\0" in content.text:
-        raise NotText(f"{found!r} is no text. Read the resource {uri('attachment', found)}.")
+        raise NotText(f"{found!r} is not text. Read the resource {uri('attachment', found)}.")
     remarks = [f"{path!r} could also be {listed(map(repr, others))}."] if others else []
     computed = _computed(view, found, content.text, chosen)
     if computed is None:

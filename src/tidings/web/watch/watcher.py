@@ -150,7 +150,7 @@ class PageWatcher:
                 # Nobody watches it. But a client that did may have been cut off, and will ask for what it missed.
                 await self._announce(page)
         except StoreError as error:
-            logger.warning("a change of %s is announced only at its next look: %s", page_id, error)
+            logger.warning("a change of %s is announced only at its next check: %s", page_id, error)
 
     async def _announce(self, page: StoredPage) -> None:
         await self.library.on_change(uris_of(page.page_id), False)
@@ -212,10 +212,10 @@ class PageWatcher:
             next_at = self._store.clock() + jittered(wait, above=self.limits.jitter, chance=self.random)
             await self._store.reschedule(watch.page_id, next_at, failures=failures, state=state.to_json())
         except StoreError as error:
-            logger.warning("%s is looked at again when its claim ends: %s", watch.url, error)
+            logger.warning("%s is checked again when its claim ends: %s", watch.url, error)
         except Exception:
             # Of this page only: raising here would end the looks at all others.
-            logger.exception("%s is looked at again when its claim ends", watch.url)
+            logger.exception("%s is checked again when its claim ends", watch.url)
         except BaseException:
             # Stopped: another process need not wait until the claim ends.
             with anyio.move_on_after(0.5, shield=True), suppress(StoreError):
