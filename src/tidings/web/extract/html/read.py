@@ -132,7 +132,7 @@ def _chosen(kind: str, kinds: Sequence[float], page: HtmlPage, options: ExtractO
         text=bounded("\n".join(block.text for block in chosen), most, "the page")[0],
         warnings=over,
         concealed=tuple((start, min(end, len(markdown))) for start, end in writer.concealed if start < len(markdown)),
-        memory=remembered(blocks, kept, said, kind),
+        memory=remembered(blocks, kept, said, kind)[:most],
     )
 
 
