@@ -60,7 +60,7 @@ class ChangeReceived:
     cursor: str | None = None
     """The position in the server's log, if it has one."""
     unread: int = 0
-    """The number of earlier changes of the same resource that have not been read yet."""
+    """The number of earlier changes to the same resource that have not been read yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class RemoteTask(Awaitable[ToolCall]):
 
     @property
     def listening(self) -> bool:
-        """True if the server currently announces changes of the task on a stream. Otherwise, the client polls."""
+        """True if the server currently announces changes to the task on a stream. Otherwise, the client polls."""
         return self._owner.stream.carries(self.id)
 
     @property

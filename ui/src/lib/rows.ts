@@ -1,6 +1,6 @@
 /** The rows of the stream and of `/api/rows`. Made by scripts/row-types: do not edit. */
 
-/** A change of a resource or a list, as the server sent it or as it was found later, with its effect. Its row is sent again when more is known about it. */
+/** A change to a resource or a list, as the server sent it or as it was found later, with its effect. Its row is sent again when more is known about it. */
 export interface ChangeRow {
   seq: number
   at: number
@@ -9,7 +9,7 @@ export interface ChangeRow {
   /** `resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`. */
   change: string
   uri?: string
-  /** The number of earlier changes of this URI that were not read yet: one read covers them all. */
+  /** The number of earlier changes to this URI that were not read yet: one read covers them all. */
   merged: number
   fresh_ms?: number
   /** True if it happened while the server was away, and was found later. */

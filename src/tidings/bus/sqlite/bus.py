@@ -194,7 +194,7 @@ class SqliteBus(SharedBus[SqliteThread]):
     so each boot begins a new epoch. With `durable=True`, each commit is synced to the disk. This is slower, but the log
     survives a power loss, too. (On systems that do not identify their boots, commits are always synced.)
 
-    While there are listeners, the file is checked for changes of other processes every `poll` seconds, which takes
+    While there are listeners, the file is checked for changes by other processes every `poll` seconds, which takes
     about ten microseconds. If the file is deleted (with its -wal and -shm files) or replaced, it is opened or created
     again, and each listener is called once with None. Do not put an older copy in its place, because it cannot tell
     what it lacks: delete the file instead.
