@@ -482,7 +482,7 @@ class LiveClient:
 
         Raises:
             InvalidUri: One of them is not a URI.
-            ResourceNotFound: None of them exists at the beginning, or ever did for this loop.
+            ResourceNotFound: None of them exists at the beginning, and none did in earlier runs of this loop.
             TidingsError: No more changes will come: one of them cannot be read, or the client gave up connecting.
         """
         watched, patient = check_watched(uris, missing)

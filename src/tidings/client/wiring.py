@@ -385,7 +385,7 @@ def connect(
     experimental: Mapping[str, Mapping[str, Any]] | None = None,
     extensions: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> LiveClient:
-    """Returns a client of a server, for use with `async with`.
+    """Returns a client for one server, for use with `async with`.
 
     Args:
         target: A URL (`"https://host/mcp"`, for streamable HTTP, or SSE if the server has only that), a command
