@@ -47,7 +47,7 @@ def print_in_full(step: "SignInStep") -> None:
 @option("--client-id=ID", "The id of a registered client, or the URL of a client-id document.", default="")
 @option("--client-secret-env=NAME", "The environment variable that has the secret of the registered client.")
 @option("--port", "The port to which the browser returns (default: a free port).", click.IntRange(0, 65535), default=0)
-@option("--no-browser", "Print the address to open, and paste the address at which the browser ends.")
+@option("--no-browser", "Print the address to open. Paste the address at which the browser ends up.")
 @option("--steps", "Print each step with its request and answer. Secrets are masked.")
 @header_option
 def sign_in_command(
