@@ -245,7 +245,8 @@ def connect_refused(name: str, status: int) -> TidingsError:
             text = f"{name} answered HTTP {status}, as no MCP server does. {PATH_HINT}"
             return errors.MalformedMessage(text, server=name)
         case None:
-            return errors.RequestFailed(f"{name} failed (HTTP {status}). Its log says why.", server=name)
+            text = f"{name} failed (HTTP {status}). Its log says why. Otherwise, check that it is an MCP server."
+            return errors.RequestFailed(text, server=name)
         case errors.ConnectionLost() as away:
             return errors.ConnectFailed(away.message, server=name)
         case error:
