@@ -64,7 +64,7 @@ def draw(seed: int, *, only: str | None = None, without: Sequence[str] = ()) -> 
     seconds = dice.uniform(4, 12)
     notes = [f"note://n{number}" for number in range(world.notes)]
     things = [*notes, *notes, "secret://s0", "t0", "t1"]
-    kinds = list(FAULTS)
+    kinds = [name for name in FAULTS if name not in ALONE]
     faults = tuple(Step(index, dice.uniform(0, seconds), dice.choice(kinds)) for index in range(dice.randint(1, 5)))
     # Half of the changes come right after a fault, when most can go wrong.
     times = [0.0, *(step.at for step in faults)]
@@ -155,6 +155,23 @@ async def cut_one(world: World, dice: random.Random) -> None:
         for note in dice.sample(list(world.truth.notes), len(world.truth.notes)):
             world.change(note, dice.randrange(len(world.replicas)))
         await asyncio.sleep(dice.uniform(0.05, 0.5))
+
+
+async def lose_one_of_several(world: World, dice: random.Random) -> None:
+    """Resets one stream of a client. All changes, the others tell, and the client wants others before it is back."""
+    client = world.clients[0]
+    streams = [each for each in world.loop.network.of(client.node) if each.is_stream]
+    if client.live is None or len(streams) < 2:
+        return
+    dice.choice(streams).cut()
+    await asyncio.sleep(0.03)
+    for note in dice.sample(list(world.truth.notes), len(world.truth.notes)):
+        world.change(note, 0)
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.03)
+    some = [dice.choice(client.uris)]
+    await world.loop.on(client.node, client.live.unsubscribe(some))
+    await world.loop.on(client.node, client.subscribe_and_read(client.live, some))
 
 
 async def slow(world: World, dice: random.Random) -> None:
@@ -487,8 +504,12 @@ FAULTS: Final[dict[str, Fault]] = {
     "kill_while_held": kill_while_held,
     "fresh_without_bus": bus_away,
     "cut_one": cut_one,
+    "lose_one_of_several": lose_one_of_several,
 }
 """All faults by name."""
+
+ALONE: Final = {"lose_one_of_several"}
+"""Faults that need settings of their own, so that no world is drawn with them among others."""
 
 
 def _with_broker(world: WorldPlan) -> WorldPlan:
@@ -506,5 +527,13 @@ SETTINGS: Final[dict[str, Callable[[WorldPlan], WorldPlan]]] = {
     "kill_after_notify": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.5, 2.0)),
     "kill_while_held": lambda world: replace(_with_broker(world), coalesce=Coalesce(0.3, 1.0)),
     "fresh_without_bus": _with_broker,
+    "lose_one_of_several": lambda world: replace(
+        world,
+        replicas=1,
+        coalesce=Coalesce(0, 0),
+        notes=max(world.notes, 2),
+        clients=(ClientPlan("c0", "keep", MODERN),),
+        subscriptions=1,
+    ),
 }
 """What a fault needs of the world."""

@@ -296,22 +296,22 @@ class Client:
     async def _keep(self) -> None:
         """Subscribes first, and reads each resource once. An update must drop the copy."""
         async with self._connected() as live:
-            await self._subscribe_and_read(live, self.uris)
+            await self.subscribe_and_read(live, self.uris)
             await asyncio.Event().wait()
 
     async def _exchange(self) -> None:
         """Does the same, and while things go wrong, unsubscribes now and then and subscribes again."""
         async with self._connected() as live:
-            await self._subscribe_and_read(live, self.uris)
+            await self.subscribe_and_read(live, self.uris)
             dice = random.Random(f"{self.world.plan.seed} {self.node}")
             while True:
                 await asyncio.sleep(dice.uniform(0.05, 0.8))
                 if self.world.is_raging:
                     some = dice.sample(self.uris, dice.randint(1, len(self.uris)))
                     await live.unsubscribe(some)
-                    await self._subscribe_and_read(live, some)
+                    await self.subscribe_and_read(live, some)
 
-    async def _subscribe_and_read(self, live: LiveClient, uris: list[str]) -> None:
+    async def subscribe_and_read(self, live: LiveClient, uris: list[str]) -> None:
         while True:
             try:
                 await live.subscribe(uris)
