@@ -213,3 +213,8 @@ def test_links_in_another_order_are_no_change_and_another_link_is() -> None:
     assert not same_content(version("- one\n- two"), version("- two\n- one"), IgnoreRules())
     quoted = [listed(*links).replace("- [", "> > - [") for links in (("a", "b"), ("b", "a"))]
     assert same_content(version(quoted[0]), version(quoted[1]), IgnoreRules())
+    one, two, three = (f"[{name}](https://a.example/{name})" for name in "abc")
+    cell = f"| More: {one} {two} {three} | 1 |"
+    assert same_content(version(cell), version(f"| More: {three} {one} {two} | 1 |"), IgnoreRules())
+    assert not same_content(version(cell), version(f"| More: {three} {one} {one} | 1 |"), IgnoreRules())
+    assert not same_content(version(f"First {one} {two}"), version(f"First {two} {one}"), IgnoreRules())

@@ -36,6 +36,8 @@ SECONDS = 0.5  # for one pattern on one text
 # The default: "5 minutes ago", "1,204 views", "updated at 10:15" and session ids in links are others in a minute.
 USUAL = ("relative-times", "counters", "stamps", "link-tokens")
 _LINK_ITEM: Final = re.compile(r"[\s>]*(?:[-*+]|\d+\.)\s+\[.*\)\s*")  # a list item that is only a link
+_LINK: Final = re.compile(r"\[[^\[\]\n]{0,500}+\]\([^()\s]{0,2000}+\)")
+_LINKS: Final = re.compile(rf"{_LINK.pattern}(?: {_LINK.pattern}){{2,}}")  # a list in a line, as of a cell
 
 _ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)
 
@@ -80,7 +82,8 @@ class IgnoreRules:
 
 
 def _in_order(text: str) -> str:
-    """Returns a text with each run of list items that are only links sorted: teasers come in any order."""
+    """Returns a text with each run of links, and of list items that are links, sorted: teasers come in any order."""
+    text = _LINKS.sub(lambda run: " ".join(sorted(_LINK.findall(run[0]))), text)
     found: list[str] = []
     for is_links, lines in groupby(text.splitlines(), lambda line: _LINK_ITEM.fullmatch(line) is not None):
         run = list(lines)
