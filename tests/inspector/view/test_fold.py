@@ -57,6 +57,10 @@ AGAIN = "not reached; trying again now"
         ([("state", {"state": "error", "error": {}})], "not reached"),
         ([("state", {"state": "error", "error": {}}), ("state", {"state": "connecting"})], AGAIN),
         ([("state", {"state": "disconnected", "error": {"message": "No such file."}})], "gave up: No such file."),
+        (
+            [("state", {"state": "disconnected", "error": {"message": "It wants one.", "code": "sign-in-needed"}})],
+            "sign in needed",
+        ),
         ([("state", {"state": "disconnecting"})], "disconnecting"),
     ],
 )  # fmt: skip

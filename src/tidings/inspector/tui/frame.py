@@ -93,8 +93,8 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
             chips += [BarPart("  "), BarPart(f" {one_line(fact)} ", "soft on hover")]
     state = [BarPart("   "), BarPart(shape + " ", ink), BarPart(one_line(view.words), "soft" if ink == "ok" else ink)]
     if view.error is not None and view.error.code == "sign-in-needed":
-        state = [BarPart(" Sign in ", "b-accent on chosen", "app.sign_in"), BarPart(" S", "faint"), *state]
-        state.insert(0, BarPart("   "))
+        button = BarPart(" Sign in ", "b-accent on chosen", "app.sign_in")
+        state = [BarPart("   "), button, BarPart(" S", "faint"), *state]
     target = [BarPart("   "), BarPart(one_line(target_of(view.entry or {})), "faint")]
     bar.show(
         [*logo, *name, *chips, *state, *target],

@@ -125,9 +125,8 @@ class ServerView:
         trouble = "lost" if self.was_connected else "not reached"
         match self.state:
             case "connected":
-                if self.last_answer_at is None:
-                    return "connected"
-                return f"connected, answered {rough_duration(now - self.last_answer_at)} ago"
+                last = self.last_answer_at
+                return "connected" if last is None else f"connected, answered {rough_duration(now - last)} ago"
             case "connecting":
                 return "connecting" if self.error is None else f"{trouble}; trying again now"
             case "error":
@@ -137,7 +136,9 @@ class ServerView:
                 when = f"in {rough_duration(math.ceil(seconds))}" if seconds > 0 else "now"
                 return f"{trouble}; trying again {when}"
             case "disconnected":
-                return "not connected" if self.error is None else f"gave up: {self.error.message}"
+                if self.error is None:
+                    return "not connected"
+                return "sign in needed" if self.error.code == "sign-in-needed" else f"gave up: {self.error.message}"
             case _:
                 return self.state
 
