@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.browser]
 async def look(browser: Browser, tmp_path: Path) -> AsyncGenerator[Look]:
     with shown(tmp_path, "--for", "600") as demo:
         url = demo.expect(r"^http://\S+$")[0]
-        async with looking(browser, Inspector(url, tmp_path, demo.process)) as one:  # type: ignore[arg-type]
+        async with looking(browser, Inspector(url, tmp_path, demo.process), "") as one:  # type: ignore[arg-type]
             yield one
         processes = demo.processes()
         demo.process.terminate()
@@ -29,6 +29,8 @@ async def look(browser: Browser, tmp_path: Path) -> AsyncGenerator[Look]:
 async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Look) -> None:
     await expect(look("tour")).to_be_visible()
     await expect(look("tour-seen")).to_have_text("0 of 5 done")
+    await expect(look("screen-live")).to_be_visible()
+    await expect(look("server").first).to_contain_text("watching 5 resources")
 
     await look("do-edit").click()
     await expect(look("outcome")).to_contain_text(re.compile(r"file saved.*notified.*received.*fresh copy.*fresh in"))
