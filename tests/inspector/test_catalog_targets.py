@@ -111,6 +111,9 @@ def test_a_catalog_that_cannot_be_read_is_told_only_where_it_was_needed(tmp_path
         ("uv run --with mcp server.py report", 5),
         ("uv run python -m weather report", 5),
         ("npx -y", 2),
+        ("tidings vault Notes search query=x", 3),
+        ("uvx tidings vault Notes", 4),
+        ("tidings web tools", 2),
     ],
 )
 def test_the_command_of_a_runner_ends_with_what_it_runs(words: str, length: int) -> None:

@@ -303,6 +303,8 @@ def command_length(words: Sequence[str]) -> int:
     place = 1
     while place < len(words) and (is_runner(words[place]) or words[place].startswith("-")):
         place += 2 if words[place] in _WITH_VALUE else 1
+    if _base(words[place - 1]) == "tidings" and words[place : place + 1] in (["vault"], ["bridge"]):
+        place += 1  # These need another word.
     is_module = "-m" in words[:place] and any(_base(word).startswith("python") for word in words[:place])
     return min(place if is_module else place + 1, len(words))
 
