@@ -169,3 +169,13 @@ def test_a_server_of_the_older_design_is_followed_but_not_left() -> None:
         done = tidings(*words, "--json")
         assert (done.code, done.error["code"]) == (6, "not-supported")
         assert "legacy era" in done.error["message"]
+
+
+def test_a_long_status_is_shown_as_a_whole(tmp_path: Path) -> None:
+    (tmp_path / "Inbox.md").write_text("# Inbox\n")
+    vault = shlex.join([sys.executable, "-m", "tidings", "vault", str(tmp_path)])
+    with terminal("call", vault, "wait_for_change", "uris=vault://note/Inbx.md", columns=80) as shell:
+        shell.expect("Did you mean 'Inbox.md'?")
+        shell.expect("(Ctrl-C cancels the task)")
+        shell.process.send_signal(signal.SIGINT)
+        assert shell.end()[0] == 130

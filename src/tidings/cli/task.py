@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tidings.client.tasks import RemoteTask
 
 _INVALID_PARAMS: Final = -32602
+_SHORT: Final = 40  # Characters of a status that is drawn in one line with the rest.
 
 
 class ProgressLine:
@@ -53,6 +54,10 @@ class ProgressLine:
     def show_task(self, task: "RemoteTask") -> None:
         self._task = task
         if self._line is not None:
+            if task.message and task.message != self._said and len(task.message) > _SHORT and self._line.shows:
+                self._line.clear()
+                click.echo(harmless(task.message), err=True)  # As a whole: the drawn line would cut it.
+                self._said = task.message
             self.draw_task()
             return
         said = (task.status, task.message)
@@ -71,7 +76,8 @@ class ProgressLine:
         if self._task is not None and self._line is not None and not self._task.over:
             status = _words(self._task.status or "working")
             passed = duration(time.monotonic() - self._began)
-            self._line.draw(one_line(f"{status} {passed}  {self._task.message or ''}  (Ctrl-C cancels the task)"))
+            words = "" if self._said == self._task.message else f"  {self._task.message or ''}"
+            self._line.draw(one_line(f"{status} {passed}{words}  (Ctrl-C cancels the task)"))
 
     def _say(self, text: str) -> None:
         if self._line is None:
