@@ -31,6 +31,7 @@ from tidings.errors import TidingsError
 logger = logging.getLogger(__name__)
 
 _EXPIRED: Final = 0.5  # Seconds within which a session that the server forgot is opened anew.
+_LAG: Final = 0.5  # Seconds by which a timer may be late before this program counts as busy.
 _SHORT: Final = 5.0  # Seconds. After a connection that lasted no longer, the next attempt comes later each time.
 
 
@@ -90,6 +91,8 @@ class Connection:
         if link.http.somebody_signs_in:
             return True
         ping, heard, why = QueueEntry("ping", "ping", {}, aside=True), link.heard, ""
+        loop = asyncio.get_running_loop()
+        late = loop.time() + self.config.timeouts.ping + _LAG
         token = current_call.set(ping)
         try:
             async with asyncio.timeout(self.config.timeouts.ping):
@@ -104,8 +107,8 @@ class Connection:
                         await link.until_over()
             why = "went away."
         except TimeoutError:
-            if ping.held_back or link.heard != heard or is_busy():
-                return True  # The silence means nothing: it was never sent, or the server is alive.
+            if ping.held_back or link.heard != heard or is_busy() or loop.time() > late:
+                return True  # The silence means nothing: it was not sent, the server lives, or this program was busy.
             why = f"did not answer within {self.config.timeouts.ping:g} s."
         except Exception as error:  # noqa: BLE001 - in any case, there was no answer
             why = f"went away ({type(error).__name__})."
