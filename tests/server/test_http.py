@@ -1,5 +1,6 @@
 """Both eras over real HTTP: who is told what, in which order, and what is left when somebody goes."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,14 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tests.client import virtual_time
 from tests.server import wire
 from tests.server.serving import AT_ONCE, eventually, live, notes, serving, sockets, tasks
 from tests.server.wire import JSON, Connection, Era, Session, both_eras, changed, cursor, http, message, subscribe
 from tidings import attach
 from tidings.server import Limits
+from tidings.server.adapters import LeanAnswer
+from tidings.server.http_exchange import EXCHANGE_KEY
 from tidings.server.server import _secured
 
 pytestmark = pytest.mark.anyio
@@ -583,3 +587,27 @@ async def test_a_legacy_call_carries_keep_alives_while_it_runs(monkeypatch: pyte
         await stays.over()
         assert stays.frames[-1]["result"]["content"][0]["text"] == "done"
         await eventually(lambda: ended == 2 and tasks() <= before)
+
+
+@pytest.mark.parametrize("scope", [{}, {EXCHANGE_KEY: None}], ids=["the SDK's", "lean"])
+def test_the_first_keep_alives_of_an_answer_come_in_time(scope: Scope) -> None:
+    """Also in a web server whose event loop AnyIO did not start."""
+    pings: list[float] = []
+
+    async def main() -> None:
+        async def send(message: Message) -> None:
+            if message.get("body", b"").startswith(b": ping"):
+                pings.append(asyncio.get_running_loop().time())
+
+        async def never() -> Any:
+            await asyncio.Event().wait()
+
+        silent, events = anyio.create_memory_object_stream[str](1)
+        with silent, events:
+            answer = LeanAnswer(events, data_sender_callable=never)
+            with anyio.move_on_after(50):
+                await answer({"type": "http", "method": "POST", **scope}, never, send)
+
+    virtual_time.run(main())
+    assert len(pings) == 3
+    assert pings[0] <= 16

@@ -65,6 +65,7 @@ _LISTS: Final[dict[Kind, tuple[str, str]]] = {
     "template": ("_resource_manager", "_templates"),
     "prompt": ("_prompt_manager", "_prompts"),
 }
+_BRIEF: Final = 1.0  # Seconds. An answer that takes no longer needs no keep-alives.
 
 
 class ServerChanged(RuntimeError):
@@ -106,26 +107,33 @@ def answers_held_open() -> Generator[None]:
 class LeanAnswer(EventSourceResponse):
     """The SDK's answer to a legacy request that is served by Tidings: two tasks, where the original has five.
 
-    Keep-alives begin when they are due. The end of the web server is not listened for: see `answers_held_open`.
+    One that takes long has a third, for keep-alives. The end of the web server is not listened for: see
+    `answers_held_open`.
     """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if EXCHANGE_KEY not in scope or self.data_sender_callable is None:
             await super().__call__(scope, receive, send)
             return
+        loop, pinging = asyncio.get_running_loop(), list[asyncio.Task[None]]()
 
         async def until_gone() -> None:
             await self._listen_for_disconnect(receive)
             tasks.cancel_scope.cancel()
 
+        def ping() -> None:  # Not in the group: in a callback, AnyIO may not know the event loop.
+            pinging.append(loop.create_task(self._ping(send)))
+
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.data_sender_callable)
             tasks.start_soon(until_gone)
-            due = asyncio.get_running_loop().call_later(self.ping_interval, tasks.start_soon, self._ping, send)
+            due = loop.call_later(min(_BRIEF, self.ping_interval), ping)
             try:
                 await self._stream_response(send)
             finally:
                 due.cancel()
+                for each in pinging:
+                    each.cancel()
             tasks.cancel_scope.cancel()
 
 
