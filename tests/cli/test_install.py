@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.cli.running import terminal, tidings
 from tidings._kit.bounded_json import parse_with_comments
-from tidings.cli.client_config import NotEditable, edited
+from tidings.cli.client_config import Format, NotEditable, edited, has_server
 
 ENTRY = {"command": "/bin/x", "args": ["a b", "ü"]}
 FILES = {
@@ -164,6 +164,24 @@ def test_what_else_is_in_a_file_stays(before: str) -> None:
 def test_a_comment_stays_with_what_it_is_about(before: str, after: str) -> None:
     made = edited(before, "json", "s", "n", ENTRY)
     assert re.sub(r'"n": \{.*?\}', '"n": 0', made, flags=re.DOTALL).endswith(after)
+
+
+@pytest.mark.parametrize(
+    ("form", "before"),
+    [("json", '{"s": null, "a": 1}'), ("json", '{"a": 1, "s": null}'), ("yaml", "a: !secret b\n"), ("yaml", "s:\n")],
+)
+def test_unusual_values_elsewhere_stay_and_a_missing_one_is_replaced(form: Format, before: str) -> None:
+    made = edited(before, form, "s", "n", ENTRY)
+    assert (has_server(before, form, "s", "n"), has_server(made, form, "s", "n")) == (False, True)
+    assert edited(made, form, "s", "n", ENTRY) == made
+
+
+@pytest.mark.parametrize(
+    ("form", "text"), [("json", '{"s": []}'), ("toml", "s = []"), ("yaml", "s: []"), ("json", "[]")]
+)
+def test_what_should_be_an_object_and_is_not_is_left(form: Format, text: str) -> None:
+    with pytest.raises(NotEditable, match="must be an object"):
+        edited(text, form, "s", "n", ENTRY)
 
 
 names = st.text(min_size=1, max_size=4)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from json import JSONDecoder
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import click
 from click.core import ParameterSource
@@ -218,8 +218,7 @@ def has_server(text: str, form: Format, section: str, name: str) -> bool:
     if form == "yaml":
         from ruamel.yaml import YAML
 
-        yaml: Any = YAML(typ="safe")
-        document: object = yaml.load(text)
+        document: object = cast("Any", YAML()).load(text)
     else:
         document = tomllib.loads(text) if form == "toml" else parse_with_comments(text.strip() or "{}")[0]
     return name in as_dict(as_dict(document).get(section))
@@ -237,7 +236,7 @@ def as_text(form: Format, section: str, name: str, entry: dict[str, Any]) -> str
 
 def _checked(document: object, section: str) -> dict[str, Any]:
     found = as_dict_or_none(document)
-    if found is None or not isinstance(found.get(section) or {}, dict):
+    if found is None or not isinstance(found.get(section, {}), dict | None):
         raise NotEditable(f"It must be an object in which {section}, if it is there, is an object, too")
     return found
 
@@ -250,9 +249,10 @@ def _edit_json(text: str, section: str, name: str, entry: dict[str, Any]) -> str
         raise NotEditable(f"It is not JSON: {error}") from None
     root = without_comments(text).index("{")
     found = next((start for key, start, _ in _members(text, root) if key == section), None)
-    place, key, value = (root, section, {name: entry}) if found is None else (found, name, entry)
+    servers = document.get(section)
+    place, key, value = (root, section, {name: entry}) if found is None or servers is None else (found, name, entry)
     made = _with_member(text, place, key, value)
-    document.setdefault(section, {})[name] = entry
+    document[section] = {**(servers or {}), name: entry}
     if parse_with_comments(made)[0] != document:
         raise NotEditable("Its form is unusual, such as a name that is there twice. Add what --config prints by hand")
     return made
