@@ -54,6 +54,7 @@ def as_words(value: Any, limit: int = 300) -> str:
 class MessageSource(EntrySource):
     """JSON-RPC messages: time, direction, content."""
 
+    precise = True
     noun = "message"
     empty = "No message yet. Everything that goes over the wire appears here: C connects, and the first ones come."
 
@@ -93,6 +94,7 @@ class MessageSource(EntrySource):
 class ExchangeSource(EntrySource):
     """HTTP exchanges: time, request, response."""
 
+    precise = True
     noun = "exchange"
     empty = "No HTTP exchange. A server at a URL has them; a command speaks over its input and output."
 

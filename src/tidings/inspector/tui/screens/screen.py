@@ -86,11 +86,12 @@ class EntrySource:
 
     noun: ClassVar[str]
     empty: ClassVar[str]
+    precise: ClassVar[bool] = False  # Milliseconds matter.
     narrow = False  # There is little room: times are shown without their hours.
 
     def clock(self, at: float | None) -> str:
         """Returns the time of an entry for its row."""
-        return clock(at, millis=not self.narrow)[3 * self.narrow :]
+        return clock(at, millis=self.precise and not self.narrow)[3 * self.narrow :]
 
     def model(self) -> RowSource[Any]:
         return ArrivingEntries(lambda entry: entry.seq, self.text)
