@@ -10,6 +10,7 @@ import pytest
 
 from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
 from tests.client.bad_servers import LEGACY, behaved, count, program, web
+from tests.ports import free_port
 from tidings import LiveClient
 from tidings.bridge import BridgeServer, UpstreamSpec
 from tidings.bridge import upstream as upstream_module
@@ -228,3 +229,9 @@ async def test_an_answer_of_100_megabytes_is_refused_by_name(above: str) -> None
         with pytest.raises(TidingsError, match=r"bad: .*too large"):
             await client.read_resource("bad+note://a", timeout=60)
     assert psutil.Process().memory_info().rss - before < 300 * 2**20
+
+
+async def test_a_server_that_does_not_answer_is_logged_at_the_first_attempt(caplog: pytest.LogCaptureFixture) -> None:
+    async with beside(UpstreamSpec("bad", f"http://127.0.0.1:{free_port()}/mcp")):
+        await until(lambda: "bad cannot be reached" in caplog.text)
+    assert "Tried" not in caplog.text

@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp.server.mcpserver import Context
+from mcp.server.apps import Apps
+from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ListRootsRequest, ListRootsResult
 
 from tests.bridge.upstreams import ERAS, Shop, sessions, spec, text, until, using
@@ -206,3 +207,13 @@ async def test_a_question_whose_cause_is_not_certain_reaches_nobody_else(above: 
             assert "/srv/eve" not in text(await wondering)
             sleeping.cancel()
     assert "eve" not in asked
+
+
+@ABOVE
+async def test_what_a_server_says_of_its_extensions_passes(above: str) -> None:
+    shop = Shop()
+    shop.mcp = MCPServer("shop", extensions=[Apps()])
+    async with using(BridgeServer([spec(shop)]), above) as client:
+        assert client.capabilities is not None
+        extensions = client.capabilities.extensions or {}
+        assert {Apps.identifier, "io.modelcontextprotocol/events"} <= set(extensions)

@@ -148,15 +148,15 @@ class ServerGroup:
     def introduced(self, result: Json) -> Json:
         """Returns the first answer to a client with what the servers state about themselves."""
         capabilities: Json = dict(result.get("capabilities") or {})
-        stated = [up.client.capabilities for up in self if up.client.capabilities is not None]
+        stated = [each for up in self if (each := up.client.capabilities) is not None]
         raw = [each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in stated]
-        for name in ("prompts", "logging", "completions", "experimental"):
+        for name in ("prompts", "logging", "completions", "experimental", "extensions"):
             merged: Json = {}
             for each in raw:
                 merged |= as_dict(each.get(name))
             if any(name in each for each in raw):
                 capabilities[name] = {**merged, **capabilities.get(name, {})}
-            else:
+            elif name != "extensions":  # The bridge has some of its own.
                 capabilities.pop(name, None)
         texts = [up.client.instructions for up in self if up.client.instructions]
         told = {"instructions": "\n\n".join(texts)} if texts and not result.get("instructions") else {}

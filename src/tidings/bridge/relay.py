@@ -31,7 +31,7 @@ from tidings.bridge.settings import Json
 from tidings.bridge.upstream import Upstream
 from tidings.client.calls import StartedCall
 from tidings.client.events import LogReceived, NotificationReceived
-from tidings.client.pending import METHODS, PendingRequest, refusal
+from tidings.client.pending import METHODS, PassedAnswer, PendingRequest, refusal
 from tidings.client.queue import QueueEntry
 from tidings.errors import MessageTooLarge, NotAuthorized, TidingsError
 from tidings.server.adapters import connection_of
@@ -47,7 +47,7 @@ _RESOURCE_NOT_FOUND: Final = -32002  # In the legacy era.
 _REQUESTS: Final[TypeAdapter[types.InputRequest]] = TypeAdapter(types.InputRequest)
 _RESULTS: Final[dict[str, Any]] = {
     "sampling/createMessage": types.CreateMessageResultWithTools | types.CreateMessageResult,
-    "elicitation/create": types.ElicitResult,
+    "elicitation/create": PassedAnswer,
     "roots/list": types.ListRootsResult,
 }
 
@@ -204,12 +204,19 @@ class Relay:
         if call is None or self._principal(ctx) != call.upstream.authorization:
             text = "This question has expired, or another process of the bridge asked it: call again."
             raise MCPError(types.INVALID_PARAMS, text)
+        asked = {key: request["method"] for key, request in call.open_questions().items() if key in answers}
+        try:
+            given = {
+                key: TypeAdapter(_RESULTS[method]).validate_python(answers[key], by_name=False)
+                for key, method in asked.items()
+            }
+        except ValidationError:
+            text = f"An answer is not a result of {' or '.join(asked.values())}: call again with one."
+            raise MCPError(types.INVALID_PARAMS, text) from None
         del self._suspended[state]
         call.ctx = ctx
-        for key, (request, future) in call.questions.items():
-            if not future.done() and key in answers:
-                result = TypeAdapter(_RESULTS[request["method"]])
-                future.set_result(result.validate_python(answers[key], by_name=False))
+        for key, answer in given.items():
+            call.questions[key][1].set_result(answer)
         if call.open_questions():
             call.ask()
         return await self._until_asked(call)
@@ -252,14 +259,16 @@ class Relay:
         elif question.kind == "roots" and len(clients := self._clients_of(upstream)) == 1:
             ctx = clients[0]
         if ctx is None or not can_answer(ctx, METHODS[question.kind]):
-            return (
-                [] if question.kind == "roots" else refusal(f"The client of the bridge cannot answer {question.kind}.")
-            )
+            why = "The client of the bridge cannot answer" if ctx else "The bridge cannot tell whose call led to this"
+            return [] if question.kind == "roots" else refusal(f"{why} {question.kind}.")
         asked = question.request
         given = {} if asked is None else asked.model_dump(by_alias=True, mode="json", exclude_none=True)
         request = {"method": METHODS[question.kind], "params": given}
         if not is_modern(ctx):
-            return await _ask(ctx, _REQUESTS.validate_python(request))
+            try:
+                return await _ask(ctx, _REQUESTS.validate_python(request))
+            except MCPError as error:
+                return error.error
         if call is None or call.work is None:
             return [] if question.kind == "roots" else refusal("The server has changed meanwhile: call again.")
         key = f"{question.kind}-{len(call.questions) + 1}"
@@ -273,8 +282,9 @@ class Relay:
         if question.call is not None:
             return self._running.get(question.call)
         calls = [call for call in self._running.values() if call.upstream is upstream]
-        clients = {_client_of(call.ctx) for call in calls}
-        return calls[-1] if len(clients) == 1 else None
+        is_certain = len({_client_of(call.ctx) for call in calls}) == 1
+        # Rather one that runs: a client may never repeat the one in which it was asked.
+        return min(reversed(calls), key=lambda call: bool(call.open_questions())) if is_certain else None
 
     async def _answers_to(self, ctx: RequestContext, requests: Json) -> Json:
         """Asks a client of the legacy era what a server of the modern era wants to know."""
@@ -315,8 +325,10 @@ def _capabilities(ctx: RequestContext) -> Json:
 
 
 def _client_of(ctx: RequestContext) -> object:
-    """Returns what tells clients apart. In the modern era each request without a token may be of another one."""
-    token = ctx.request.headers.get("authorization") if ctx.request is not None and is_modern(ctx) else None
+    """Returns what tells clients apart. In the modern era each HTTP request without a token may be of another one."""
+    if ctx.request is None:
+        return connection_of(ctx).outbound
+    token = ctx.request.headers.get("authorization") if is_modern(ctx) else None
     return token or connection_of(ctx)
 
 

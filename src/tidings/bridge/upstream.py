@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from tidings._kit.backoff import Pauses
+from tidings._kit.backoff import Backoff, Pauses
 from tidings._kit.bounded_json import as_dict, as_list
 from tidings._kit.tasks import Wakeup
 from tidings._version import __version__
@@ -119,6 +119,7 @@ class Upstream:
         self._changes = 0  # Of its lists.
         config = ClientConfig(
             timeouts=replace(Timeouts(), request=self.spec.timeout, total=max(self.spec.timeout * 5, 300.0)),
+            backoff=Backoff(tries=0),  # It is tried again here, and each reason is logged.
             cache=CacheLimits(entries=0, size=0),
             concurrency=_MOST_AT_ONCE,
             history=0,

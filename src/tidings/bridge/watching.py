@@ -234,7 +234,6 @@ class WatchedSources:
         self._find = find
         self._members = members
         self._news = news
-        self._publish = news.publish
         self._owner = owner or ""
         self._watches: dict[str, SourceWatch] = {}
         self._wanted: dict[str, set[str]] = {}  # The resources that each subscription stands for.
@@ -281,7 +280,7 @@ class WatchedSources:
         await asyncio.gather(*(self._watches.pop(member).aclose() for member in lost))
         self.lists_changed()
         for member in lost:
-            self._publish(member)
+            self._news.publish(member)
 
     def hear(self, upstream: Upstream) -> None:
         """Publishes what the server tells."""
@@ -292,12 +291,12 @@ class WatchedSources:
             if (watch := self._watches.get(uri)) is not None:
                 watch.told()
             elif any(uri.startswith(wanted.removesuffix("*")) for wanted in self._wanted):
-                self._publish(uri)
+                self._news.publish(uri)
 
         def missed(_: events.ChangesMissed) -> None:
             for uri, watch in tuple(self._watches.items()):
                 if watch.source.upstream is upstream and watch.is_subscribed:
-                    self._publish(uri)
+                    self._news.publish(uri)
 
         upstream.client.on(ResourceUpdated, updated)
         upstream.client.on(events.ChangesMissed, missed)

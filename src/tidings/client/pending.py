@@ -100,6 +100,10 @@ Responder = Callable[[PendingRequest], Awaitable[Any] | Any]
 called on the event loop: make it async if it is slow. A person may still answer first."""
 
 
+class PassedAnswer(ElicitResult):
+    """An answer that is sent as it is, for a form that the server checks itself."""
+
+
 Answer = types.CreateMessageResult | types.CreateMessageResultWithTools | ElicitResult | types.ListRootsResult
 Outcome = Answer | ErrorData | Exception
 
@@ -127,6 +131,8 @@ def answer_to(request: Params, value: object) -> Answer:
             return types.CreateMessageResult(role="assistant", content=content, model="tidings", stop_reason="endTurn")
         case types.CreateMessageRequestParams(), _:
             raise ValueError(f"Sampling is answered with a string or a CreateMessageResult, not with {_kind(value)}.")
+        case _, PassedAnswer():
+            return value
         case _, ElicitResult():
             content = _content(request, value.content or {}) if value.action == "accept" else None
             return value.model_copy(update={"content": content})
