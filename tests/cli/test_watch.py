@@ -93,7 +93,7 @@ def test_a_server_without_subscriptions_is_asked_again_and_again() -> None:
 
 
 def test_a_command_that_is_not_in_quotes_is_told_to_be() -> None:
-    done = tidings("watch", "tidings", "vault", "Notes", "vault://recent")
+    done = tidings("watch", "python", "server.py", "Notes", "vault://recent")
     assert done.code == 2
     assert "'Notes' is not a URI: it has no scheme. Put a command in quotes" in done.err
 

@@ -44,7 +44,7 @@ def command(
     if diff and program is not None:
         raise OneShotFailed("--diff and --exec exclude each other: the command of --exec gets the whole content.")
     if words := [uri for uri in uris if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri)]:
-        cure = "Put a command in quotes with all its words: tidings watch 'tidings vault Notes' vault://recent"
+        cure = "Put a command in quotes with all its words, for example: tidings watch 'tidings vault Notes' vault://recent"
         raise OneShotFailed(f"{words[0]!r} is not a URI: it has no scheme. {cure}")
     asyncio.run(_Watch(options, uris, diff=diff, program=program).run(count))
 
