@@ -3,11 +3,13 @@
 import importlib.metadata
 import importlib.util
 import json
+import shlex
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -54,17 +56,29 @@ def test_in_a_clone_an_extra_is_installed_from_the_clone() -> None:
     assert (lazy.ROOT / "Makefile").is_file()
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_what_was_installed_from_a_file_is_installed_from_there_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
+REPOSITORY = "https://example.org/tidings.git"
+
+
+@pytest.mark.parametrize(
+    ("noted", "source"),
+    [
+        # A file that is gone, too: an index need not have the package, and whoever registers the name there has it.
+        ({"url": "file:///my%20wheels/tidings-0.1.0-py3-none-any.whl"}, "/my wheels/tidings-0.1.0-py3-none-any.whl[x]"),
+        ({"url": "https://example.org/tidings.whl"}, "tidings[x] @ https://example.org/tidings.whl"),
+        (
+            {"url": REPOSITORY, "vcs_info": {"vcs": "git", "commit_id": "0a1b"}},
+            f"tidings[x] @ git+{REPOSITORY}@0a1b",
+        ),
+        (None, "tidings[x]"),  # from an index
+    ],
+)
+def test_an_extra_is_installed_from_where_the_package_came_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, noted: dict[str, Any] | None, source: str
 ) -> None:
-    wheel = tmp_path / "my wheels" / "tidings-0.1.0-py3-none-any.whl"
-    if there:
-        wheel.parent.mkdir()
-        wheel.touch()
-    installed = SimpleNamespace(read_text=lambda _: json.dumps({"url": wheel.as_uri()}))
+    installed = SimpleNamespace(read_text=lambda _: noted and json.dumps(noted))
     monkeypatch.setattr(importlib.metadata, "distribution", lambda _: installed)
     monkeypatch.setattr(lazy, "ROOT", tmp_path)
-    assert lazy.install_command() == f"{sys.executable} -m pip install " + (f"'{wheel}'" if there else "tidings")
+    assert lazy.install_source("x") == source
+    assert lazy.install_command("x") == f"{sys.executable} -m pip install {shlex.quote(source)}"
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert lazy.install_command("shop").startswith(f"uv pip install --python {sys.executable} ")
+    assert lazy.install_command("x").startswith(f"uv pip install --python {sys.executable} ")

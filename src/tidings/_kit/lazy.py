@@ -67,10 +67,12 @@ def install_source(extra: str = "") -> str:
     if (ROOT / "pyproject.toml").is_file() and (ROOT / "ui").is_dir():
         return f"{ROOT}{brackets}"
     try:
-        noted = distribution("tidings").read_text("direct_url.json")
+        noted = json.loads(distribution("tidings").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
-        noted = None
-    url = urlsplit(json.loads(noted)["url"] if noted else "")
-    path = Path(url2pathname(url.path))  # The folder or file that Tidings was installed from.
-    source = path if url.scheme == "file" and path.exists() else "tidings"
-    return f"{source}{brackets}"
+        noted = {}
+    url, vcs = noted.get("url", ""), noted.get("vcs_info")
+    if url.startswith("file:") and not vcs:
+        return f"{url2pathname(urlsplit(url).path)}{brackets}"
+    at = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+    # Without a URL, it came from an index, so the index has it. An index that does not have it may get it from anyone.
+    return f"tidings{brackets} @ {at}" if at else f"tidings{brackets}"
