@@ -77,7 +77,10 @@ def test_entries_of_the_registry_name_the_version_an_extra_and_what_readme_claim
         assert len(entry["description"]) <= 100  # the registry's limit
         assert entry["repository"]["url"] == PROJECT["urls"]["Homepage"]
         assert (entry["version"], package["version"]) == (tidings.__version__, tidings.__version__)
-        assert package["runtimeArguments"][0]["value"] == f"tidings[{name}]=={tidings.__version__}"
+        # Clients run `uvx RUNTIME-ARGUMENTS IDENTIFIER@VERSION`, or IDENTIFIER alone. With `--from`, uvx takes the
+        # former for the name of a program, and fails. `--with` adds the extra in both cases.
+        (argument,) = package["runtimeArguments"]
+        assert (argument["name"], argument["value"]) == ("--with", f"tidings[{name}]=={tidings.__version__}")
         assert name in PROJECT["optional-dependencies"]
 
 
