@@ -71,7 +71,7 @@ async def test_each_step_of_the_tour_shows_its_effect_and_is_ticked_off(look: Lo
     await look.picture("tour-kill")
 
     await look("tour-next").click()
-    for words in ("tidings vault ~/Notes", "tidings.attach(server)", "tidings.connect("):
+    for words in ("tidings install vault ~/Notes", "tidings.attach(server)", "tidings.connect("):
         await expect(look("tour")).to_contain_text(words)
     await look.picture("tour-last")
     await _hidden_and_shown_again(look)

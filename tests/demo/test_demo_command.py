@@ -36,7 +36,7 @@ def test_where_nobody_can_type_each_step_is_done_seen_and_timed_and_nothing_is_l
         demo.expect(r"vault +is lost; reconnecting")
         demo.expect(r"vault +is connected again")
         demo.expect(r"5 Kill the server: everything is back after .* with what was written meanwhile")
-        demo.expect(r"tidings vault ~/Notes")
+        demo.expect(r"tidings install vault ~/Notes")
         assert demo.process.wait(30) == 0
         assert processes
         assert are_gone(processes)

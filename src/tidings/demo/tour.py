@@ -182,7 +182,7 @@ def snippets(vault_url: str, *, claude: bool = False) -> dict[str, str]:
     words = ["claude", prompt, "--mcp-config", config, "--allowedTools", "mcp__bakery__wait_for_change"]
     here = {"Now, with Claude Code: run this, and repeat step 2 once it waits": shlex.join(words)} if claude else {}
     return here | {
-        "Your notes, in Claude and others": "tidings vault ~/Notes --config claude-desktop",
+        "Your notes, in Claude and others": "tidings install vault ~/Notes --client claude-desktop",
         "Your server, made live": (
             'live = tidings.attach(server)  # SDK or FastMCP\nawait live.notify.resource_updated("note://1")'
         ),
