@@ -141,7 +141,12 @@ class ClientCredentials:
 
 @dataclass(frozen=True)
 class UpstreamSpec:
-    """One server behind the bridge."""
+    """One server behind the bridge.
+
+    `allow` and `deny` are patterns for names of tools and prompts, such as `list_*`. `polls` sets the seconds between
+    two reads, and `ignores` what does not count as a change, each for the URIs that match a pattern. `timeout` is the
+    time limit of a request in seconds. `watches` are calls of tools whose results are resources.
+    """
 
     name: str
     target: Any  # As for `tidings.connect`.
