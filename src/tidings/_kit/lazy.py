@@ -66,13 +66,15 @@ def install_source(extra: str = "") -> str:
     brackets = f"[{extra}]" if extra else ""
     if (ROOT / "pyproject.toml").is_file() and (ROOT / "ui").is_dir():
         return f"{ROOT}{brackets}"
+    noted: dict[str, Any]
     try:
         noted = json.loads(distribution("tidings").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:
         noted = {}
-    url, vcs = noted.get("url", ""), noted.get("vcs_info")
-    if url.startswith("file:") and not vcs:
+    url: str = noted.get("url", "")
+    if url.startswith("file:"):
         return f"{url2pathname(urlsplit(url).path)}{brackets}"
-    at = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
+    if vcs := noted.get("vcs_info"):
+        url = f"{vcs['vcs']}+{url}@{vcs['commit_id']}"
     # Without a URL, it came from an index, so the index has it. An index that does not have it may get it from anyone.
-    return f"tidings{brackets} @ {at}" if at else f"tidings{brackets}"
+    return f"tidings{brackets} @ {url}" if url else f"tidings{brackets}"
