@@ -27,9 +27,7 @@ _OURS = ("vault", "web", "bridge")
 
 @click.command("install", context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True, metavar="(vault PATH | web | bridge TARGET | TARGET) [OPTIONS]")
-@option(
-    "--client clients", "The AI client; may be repeated.", click.Choice(list(CLIENTS)), multiple=True, required=True
-)
+@option("--client clients", "The client; may be repeated.", click.Choice([*CLIENTS]), multiple=True, required=True)
 @option("--name=NAME", "The server's name in the client (default: the name of its folder).")
 @option("--yes", "Write the change without asking.")
 @click.pass_context
