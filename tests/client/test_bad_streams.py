@@ -82,7 +82,7 @@ async def ended(asked: Asked) -> None:
         (acknowledged([1]), RequestTimedOut, "did not acknowledge"),
         (acknowledged("all", 5, None), RequestTimedOut, "did not acknowledge"),
         (acknowledged({}), NotSubscribable, "Use `watch`, which polls"),
-        (acknowledged({"resourceSubscriptions": "note://a"}), NotSubscribable, "does not announce changes of note://a"),
+        (acknowledged({"resourceSubscriptions": "note://a"}), NotSubscribable, "does not announce changes to note://a"),
         (acknowledged({"resourceSubscriptions": [5, None, {}]}), NotSubscribable, "does not announce changes"),
         (cancelled, ConnectionLost, "ended a stream before it began"),
         (ended, ConnectionLost, "ended a stream before it began"),

@@ -75,7 +75,7 @@ def test_users_hear_only_of_what_is_theirs_and_only_as_long_as_they_may() -> Non
     assert (story.returncode, story.stderr) == (0, "")
     *told, revoked, last = story.stdout.splitlines()
     assert told == [
-        "ada asks for Bob's diary: The server does not announce changes of diary://bob. Use `watch`, which polls.",
+        "ada asks for Bob's diary: The server does not announce changes to diary://bob. Use `watch`, which polls.",
         "ada reads Bob's diary: Unknown resource: diary://bob",
         "bob reads 'Rain.'",
         "bob reads 'Sun.'",

@@ -344,7 +344,7 @@ class ModernFeed:
 
     def _not_subscribable(self, uri: str) -> TidingsError:
         return errors.NotSubscribable(
-            f"The server does not announce changes of {uri}. Use `watch`, which polls.", server=self.link.name
+            f"The server does not announce changes to {uri}. Use `watch`, which polls.", server=self.link.name
         )
 
     def _close(self, part: _FilterPart) -> None:

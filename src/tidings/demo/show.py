@@ -108,7 +108,7 @@ class Site:
 
 @dataclass(eq=False)
 class Agent:
-    """An agent that waits for changes of one note, as a model does in a host that runs tasks.
+    """An agent that waits for changes to one note, as a model does in a host that runs tasks.
 
     The call of `wait_for_change` becomes a task at the server. When it ends, the agent continues: it reads the answer,
     says what is new, and waits again. `waits` is set once it waits for the first time. `says` is called with the time,

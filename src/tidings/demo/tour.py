@@ -178,7 +178,7 @@ def snippets(vault_url: str, *, claude: bool = False) -> dict[str, str]:
     So does Claude Code, for users who have it. Nothing is added to its settings.
     """
     config = json.dumps({"mcpServers": {"bakery": {"type": "http", "url": vault_url}}})
-    prompt = f"Wait for changes of {FLOUR_URI} with wait_for_change. When it changes, tell me what is new."
+    prompt = f"Wait for changes to {FLOUR_URI} with wait_for_change. When it changes, tell me what is new."
     words = ["claude", prompt, "--mcp-config", config, "--allowedTools", "mcp__bakery__wait_for_change"]
     here = {"Now, with Claude Code: run this, and repeat step 2 once it waits": shlex.join(words)} if claude else {}
     return here | {
