@@ -206,3 +206,28 @@ def test_toml_keeps_its_comments_and_replaces_one_table() -> None:
     assert "# o" in made
     with pytest.raises(NotEditable, match="by hand"):
         edited('mcp_servers = {a = {command = "old"}}\n', "toml", "mcp_servers", "a", ENTRY)
+
+
+def test_a_file_from_windows_keeps_its_mark_and_its_line_ends(home: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_bytes(b'\xef\xbb\xbf{\r\n  "mcpServers": {}\r\n}\r\n')
+    done = tidings("install", "web", "--client", "cursor", "--yes", **home)
+    assert done.code == 0, done.err
+    written = file.read_bytes()
+    assert written.startswith(b'\xef\xbb\xbf{\r\n  "mcpServers": {\r\n    "web": {\r\n')
+    assert written.count(b"\n") == written.count(b"\r\n")
+
+
+def test_a_section_of_another_kind_is_refused_and_an_empty_one_filled() -> None:
+    with pytest.raises(NotEditable, match="an object in which mcpServers"):
+        edited('{"mcpServers": []}', "json", "mcpServers", "web", ENTRY)
+    made = edited('{"mcpServers": null, "x": 1}', "json", "mcpServers", "web", ENTRY)
+    assert json.loads(made) == {"mcpServers": {"web": ENTRY}, "x": 1}
+    with pytest.raises(NotEditable, match=r"tables of their own, such as \[mcp_servers.web\]"):
+        edited("mcp_servers = {}", "toml", "mcp_servers", "web", ENTRY)
+
+
+def test_yaml_keeps_its_indentation() -> None:
+    before = "# mine\nextensions:\n    dev: # one\n        enabled: true\n"
+    assert edited(before, "yaml", "extensions", "web", ENTRY).startswith(before)

@@ -314,7 +314,7 @@ def _edit_toml(text: str, section: str, name: str, entry: dict[str, Any]) -> str
     with suppress(tomllib.TOMLDecodeError):
         if tomllib.loads(made) == document:
             return made
-    raise NotEditable(f"Its entry {section}.{name} is not a table of its own. Remove it by hand")
+    raise NotEditable(f"Its {section} are not tables of their own, such as [{section}.{name}]. Change that by hand")
 
 
 def _toml_table(section: str, name: str, entry: dict[str, Any]) -> str:
@@ -334,6 +334,8 @@ def _edit_yaml(text: str, section: str, name: str, entry: dict[str, Any]) -> str
         raise NotEditable(f"To change YAML, ruamel.yaml is needed: {install_command('inspector')}") from None
     yaml: Any = YAML()
     yaml.preserve_quotes, yaml.width = True, 10_000
+    if indent := re.search(r"^\w[^\n]*:[^\n]*\n(?:\s*#.*\n)*( +)\w", text, re.MULTILINE):
+        yaml.map_indent = len(indent[1])
     try:
         document = _checked(yaml.load(text) or {}, section)
     except NotEditable:

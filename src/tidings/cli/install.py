@@ -75,6 +75,8 @@ def _install(server: ClientServer, *, clients: tuple[str, ...], name: str | None
         try:
             data, seen = read_file(path, _LARGEST) if path.exists() else (b"", None)
             old = data.decode()
+            mark, ends = old[: old.startswith("\ufeff")], "\r\n" if "\r\n" in old else "\n"  # As Windows has them.
+            old = old.removeprefix(mark).replace(ends, "\n")
             new = edited(old, client.form, client.section, named.name, entry)
         except (OSError, OverflowError, UnicodeDecodeError) as error:
             raise Refusal(f"{path} cannot be read: {error}.") from None
@@ -93,7 +95,7 @@ def _install(server: ClientServer, *, clients: tuple[str, ...], name: str | None
             raise Refusal("Nothing was written. Add --yes to write it without being asked.")
         if not yes and not click.confirm("Write this?", default=True, err=True):
             raise Refusal("Nothing was written.")
-        kept = _write(path, new, seen)
+        kept = _write(path, mark + new.replace("\n", ends), seen)
         click.echo(f"Written: {named.name}.{kept} Restart {client.title} if it is running.")
 
 
