@@ -84,7 +84,9 @@ async def test_at_a_terminal_a_command_leads_to_the_sign_in_and_then_goes_on(
             screen.expect("\nada")
             return said
 
-    assert "Your browser opens" in await anyio.to_thread.run_sync(call)
+    said = await anyio.to_thread.run_sync(call)
+    assert "Your browser opens" in said
+    assert "connect(" not in said
     authorization.revoke_all()
     await anyio.to_thread.run_sync(call)
 

@@ -135,9 +135,7 @@ def _environment() -> list[str]:
     from importlib.metadata import PackageNotFoundError, requires, version
 
     lines = [f"python {platform.python_version()}", f"system {platform.platform()}"]
-    for name in dict.fromkeys(
-        found[0] for found in map(re.compile(r"[\w.-]+").match, requires("tidings") or []) if found
-    ):
+    for name in dict.fromkeys(re.split(r"[^\w.-]", each, maxsplit=1)[0] for each in requires("tidings") or []):
         try:
             lines.append(f"{name} {version(name)}")
         except PackageNotFoundError:

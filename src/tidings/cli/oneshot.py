@@ -185,7 +185,7 @@ def one_shot(name: str, cls: type[OneShot] = OneShot) -> Callable[[Callable[...,
 
                     entry, sent = options.entry, options.entry.headers.items()
                     headers = {name: value for name, value in sent if name.lower() != "authorization"}
-                    click.echo(harmless(wanted.message), err=True)
+                    click.echo(harmless(wanted.message.partition(" Run `tidings")[0]), err=True)
                     asyncio.run(sign_in(entry.url or "", on_step=print_step, headers=headers, account=entry.account))
 
         target = click.argument("target", callback=_target)

@@ -85,8 +85,8 @@ def sign_out_command(target: str, account: str) -> None:
     accounts = default_accounts()
     found = [each for each in accounts.of(url) if account in ("", each.name)]
     if not found:
-        kept = ", ".join(each.name for each in accounts.of(url)) or "none"
-        raise OneShotFailed(f"Nobody is signed in to {shown_url(url)} as {account or 'anyone'}. Accounts: {kept}.")
+        kept = f" Accounts: {', '.join(each.name for each in accounts.of(url))}." if accounts.of(url) else ""
+        raise OneShotFailed(f"Nobody is signed in to {shown_url(url)}{f' as {account}' * bool(account)}.{kept}")
     for each in found:
         revoked = asyncio.run(sign_out(each, accounts))
         end = "revoked." if revoked else "forgotten here; the server offers no way to revoke them, or did not answer."

@@ -96,7 +96,8 @@ def _rpc_error(error: MCPError, method: str, status: int | None) -> TidingsError
     said = {"rpc_code": code, "rpc_message": text, "rpc_data": data or error.error.data}
     details: dict[str, Any] = {"method": method, "data": said}
     if (kind := _BY_CODE.get(str(data.get("code")))) is not None:
-        return kind(text, **details)  # A Tidings server names its errors.
+        own = kind is errors.SignInNeeded  # Found by this client, while a Tidings server names all others.
+        return kind(text, method=method, data=None if own else said)
     by_status = http_error(status) if status is not None and status >= 400 else None
     if by_status is not None and code != types.INVALID_PARAMS:
         return by_status
