@@ -52,12 +52,14 @@ async def opened(told: Told, *, dark: bool = True, size: tuple[int, int] = (150,
 
 
 @asynccontextmanager
-async def on_server(server: object, name: str = "weather", era: str = "auto") -> AsyncIterator[Pilot[None]]:
+async def on_server(
+    server: object, name: str = "weather", era: str = "auto", size: tuple[int, int] = (150, 42)
+) -> AsyncIterator[Pilot[None]]:
     """The application, connected to a server in this process."""
     async with Session() as session:
         await session.add(ConnectionSpec(name, server, era=era))
         app = InspectorApp(session)
-        async with app.run_test(size=(150, 42), notifications=True) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await until(pilot, lambda: session.servers[name].view.state == "connected")
             yield pilot
 

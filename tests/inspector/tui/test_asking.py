@@ -8,7 +8,7 @@ from textual.widgets import Input
 
 from tests.client.asking import Asking
 from tests.inspector.tui.city import city
-from tests.inspector.tui.inspector import inspector, on_server, until
+from tests.inspector.tui.inspector import inspector, on_server, screen, until
 from tests.inspector.tui.test_using import open_tool, shows
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +34,24 @@ async def test_every_kind_of_question_is_answered_in_its_panel(era: str) -> None
         app.query_one("#questions").list.focus()  # type: ignore[attr-defined]
         await pilot.press("enter", *"Paris", "ctrl+r")
         await shows(pilot, "assistant tidings: Paris")
+
+
+async def test_in_little_room_the_answer_has_the_focus_until_it_is_accepted() -> None:
+    async with on_server(Asking(), size=(80, 24)) as pilot:
+        app = await open_tool(pilot, "greet")
+        await pilot.press("ctrl+r")
+        await shows(pilot, "1 question waits")
+        await pilot.press("a")
+        await until(pilot, lambda: isinstance(app.focused, Input))
+        await pilot.press("ctrl+r")  # Without a name, which is needed: the field keeps the focus.
+        await pilot.pause()
+        assert isinstance(app.focused, Input)
+        await pilot.press(*"Ada", "ctrl+r")
+        await shows(pilot, "Ada, 30")
+        await until(pilot, lambda: app.focused is app.pane.rows)
+        assert app.server is not None
+        assert len([each for each in app.server.view.requests.values() if each.method == "tools/call"]) == 1
+        assert "Close Esc" not in screen(pilot)
 
 
 async def test_a_sample_that_is_refused_fails_the_call_and_says_who_refused() -> None:

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
-from textual.widgets import Input
+from textual.widgets import Input, Select
 
-from tests.inspector.tui.inspector import inspector, opened, screen
+from tests.inspector.tui.inspector import NOW, Told, inspector, opened, screen
 from tests.inspector.tui.sample import sample
 from tidings.inspector.forms.build import form
 from tidings.inspector.tui.theme import SCHEMES, theme
@@ -142,11 +142,14 @@ async def test_a_long_line_is_wrapped_without_loss_and_can_be_read_sideways(text
             ["The list was loaded again, and", "nothing in it differs."],
         ),
         ("Größer, höher, weiter, schneller: überall.", ["Größer, höher, weiter,", "schneller: überall."]),
-        ("See https://example.com/a/b/c/d/e", ["See https://example.com/a/b/c/d", "/e"]),
-        ("    https://example.com/a/b/c/d/e", ["    https://example.com/a/b/c/d", "    /e"]),
+        ("See https://example.com/a/b/c/d/e", ["See", "https://example.com/a/b/c/d/e"]),
+        ("    https://example.com/a/b/c/d/e", ["    https://example.com/a/b/c/", "    d/e"]),
+        ("The internationalization of it", ["The internationalization of it"]),
+        ("An extraordinarily-long-word-of-it", ["An", "extraordinarily-long-word-of-it"]),
+        ("file /etc/a/very/long/configuration/path.yaml", ["file /etc/a/very/long/", "configuration/path.yaml"]),
     ],
 )
-async def test_sentences_break_between_words_and_addresses_anywhere(text: str, rows: list[str]) -> None:
+async def test_sentences_break_between_words_and_addresses_after_a_sign(text: str, rows: list[str]) -> None:
     app = _Reader(text)
     async with app.run_test(size=(31, 10)) as pilot:
         await pilot.pause()
@@ -180,3 +183,51 @@ async def test_a_number_field_refuses_letters() -> None:
         fraction.focus()
         await pilot.press(*"1.5ex3")
         assert (whole.value, fraction.value) == ("-12", "1.5e3")
+
+
+async def test_forms_that_replace_one_another_quickly_leave_no_error() -> None:
+    root = form({"type": "object", "properties": {"m": {"enum": ["a", "b"]}, "b": {"type": "boolean"}}})
+    made = Form()
+
+    class Alone(App[None]):
+        def compose(self) -> ComposeResult:
+            yield made
+
+    async with Alone().run_test() as pilot:
+        for _ in range(8):
+            made.show(root)
+        await pilot.pause()
+        assert len(made.query(Select)) == 2
+
+
+async def test_names_that_differ_in_their_middle_can_be_told_apart() -> None:
+    told = Told()
+    names = ["trigger-elicitation-request-async", "trigger-sampling-request-async"]
+    uris = [f"demo://resource/dynamic/{kind}/{{resourceId}}" for kind in ("text", "blob")]
+    await told.add("weather", url="https://weather.example/mcp")
+    tools = [{"name": name, "inputSchema": {}} for name in names]
+    templates = [{"uriTemplate": uri, "name": "one"} for uri in uris]
+    told.record("weather", "list", list="tools", added=tools, total=2)
+    told.record("weather", "list", list="templates", added=templates, total=2)
+    async with opened(told, size=(80, 24)) as pilot:
+        for tab, given in (("2", names), ("3", uris)):
+            shown = (await press(pilot, tab)).splitlines()[4 : 4 + len(given)]
+            assert len({line[:30] for line in shown}) == len(given), shown
+
+
+async def test_a_server_that_failed_says_why_with_its_error_output_in_reading_order() -> None:
+    told = Told()
+    await told.add("weather", command="python", args=["weather.py"])
+    output = ["Traceback (most recent call last):", '  File "weather.py", line 2', "ValueError: no rain today"]
+    for at, text in enumerate(output):
+        told.record("weather", "stderr", at=NOW - 2 + at / 1000, text=text)
+    error = {"message": "weather ended with exit code 1 before it answered.", "code": "command-failed", "who": "you"}
+    told.record("weather", "state", state="disconnected", error=error)
+    async with opened(told, size=(80, 24)) as pilot:
+        for key in ("1", "7"):
+            shown = await press(pilot, key, *["s"] * (key == "7"), "tab", "z")
+            assert [
+                line.strip() for line in shown.splitlines() if line.strip() in {each.strip() for each in output}
+            ] == [each.strip() for each in output]
+            assert (key == "7") or ("exit code 1" in shown and "R tries again" in shown)
+            await press(pilot, "z")

@@ -34,7 +34,8 @@ async def test_one_key_signs_in_and_another_signs_out(authorization: Authorizati
         async with app.run_test(size=(120, 40)) as pilot:
             view = session.servers["guarded"].view
             await until(pilot, lambda: view.error is not None and view.error.code == "sign-in-needed")
-            await until(pilot, lambda: "Sign in" in screen(pilot))
+            await until(pilot, lambda: "Sign in" in screen(pilot) and "S signs in" in screen(pilot))
+            assert "connect(" not in screen(pilot)
             await pilot.press("S")
             await until(pilot, lambda: isinstance(app.screen, SignInDialog) and "Open: http" in screen(pilot))
             dialog = app.screen
@@ -42,6 +43,8 @@ async def test_one_key_signs_in_and_another_signs_out(authorization: Authorizati
             shown = dialog._steps.page.plain()
             assert all(step in shown for step in ("challenge", "metadata", "registration"))
             assert dialog._signing_in is not None
+            await pilot.press("ctrl+y")
+            assert app.clipboard == dialog._signing_in.address
             await asyncio.create_task(agree(dialog._signing_in.address))
             await until(pilot, lambda: view.state == "connected")
             assert not isinstance(app.screen, SignInDialog)

@@ -32,7 +32,7 @@ from tidings.inspector.tui.screens.questions import Questions
 from tidings.inspector.tui.screens.resources import ResourcesPane
 from tidings.inspector.tui.screens.screen import Pane
 from tidings.inspector.tui.screens.tasks import TasksPane
-from tidings.inspector.tui.theme import SCHEMES, in_background, theme
+from tidings.inspector.tui.theme import KEYS, SCHEMES, in_background, theme
 from tidings.inspector.tui.widgets.bars import Bar, one_line
 from tidings.inspector.tui.widgets.lists import RowList, Table
 from tidings.inspector.view.items import RequestView
@@ -52,26 +52,6 @@ PANES: Final[dict[str, Callable[[str], Pane]]] = {
     "logs": LogsPane,
 }
 
-
-# The key, the action, its title, and more words for the command palette.
-ACTIONS: Final = (
-    ("n", "add", "Add a server", "A URL, or the command that starts it"),
-    ("C", "connection('connect')", "Connect", "The current server"),
-    ("D", "connection('disconnect')", "Disconnect", "The current server"),
-    ("R", "connection('reconnect')", "Reconnect", "The current server, now"),
-    ("X", "remove_server", "Remove the server", "Here, and in the catalog"),
-    ("", "send_any", "Send any request", "By its method and parameters"),
-    ("S", "sign_in", "Sign in", "To the current server, with your browser"),
-    ("O", "sign_out", "Sign out", "Revokes the tokens of the current server"),
-    ("slash", "filter", "Find in the list", "Wherever the focus is"),
-    ("z", "zoom", "Zoom", "The list or the detail gets all the room"),
-    ("less_than_sign", "split(-5)", "Narrower list", "Moves the border to the left"),
-    ("greater_than_sign", "split(5)", "Wider list", "Moves the border to the right"),
-    ("t", "scheme", "Dark or light", "Switches the color scheme"),
-    ("a", "questions", "Questions", "Questions of servers"),
-    ("question_mark", "keys", "Keys", "All keys and their actions"),
-    ("q", "quit", "Quit", "Disconnects everything"),
-)
 _WRONG: Final = (TidingsError, CatalogError, ValueError, LookupError, OSError)  # Faults of a server, a file or the user
 
 
@@ -107,13 +87,13 @@ class InspectorApp(App[None]):
 
     TITLE = "Tidings"
     COMMANDS: ClassVar[set[Any]] = App.COMMANDS | {Everything}
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 - as Textual has it
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (112, "-medium"), (140, "-wide")]  # noqa: RUF012 - as Textual has it
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(number), f"tab('{name}')", name.capitalize()) for number, name in enumerate(TABS, 1)),
         Binding("left_square_bracket", "server(-1)", "Server before"),
         Binding("right_square_bracket", "server(1)", "Next server"),
-        *(Binding(key, action, title) for key, action, title, _ in ACTIONS if key),
+        *(Binding(key, action, title) for key, action, title, _ in KEYS["actions"] if key),
     ]
 
     CSS_PATH = "app.tcss"
@@ -372,5 +352,5 @@ class InspectorApp(App[None]):
             self.push_screen(CommandPalette(placeholder="Find a server, a tool, a resource, an action"))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        for _, action, title, words in ACTIONS:
+        for _, action, title, words in KEYS["actions"]:
             yield SystemCommand(title, words, partial(self.run_action, action))

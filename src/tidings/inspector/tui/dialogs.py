@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import webbrowser
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
@@ -20,7 +19,7 @@ from tidings.client.masking import MASK
 from tidings.errors import TidingsError
 from tidings.inspector.catalog.entry import CatalogError, ServerEntry
 from tidings.inspector.session import SessionServers
-from tidings.inspector.tui.theme import in_background
+from tidings.inspector.tui.theme import KEYS, in_background, inspector_of
 from tidings.inspector.tui.widgets.bars import Line, one_line
 from tidings.inspector.tui.widgets.text import TextPage, TextView
 
@@ -80,7 +79,7 @@ class Keys(Dialog[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            sheet: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("keys.json").read_text("utf-8"))
+            sheet: dict[str, dict[str, str]] = KEYS["sheet"]
             for title, keys in sheet.items():
                 shown = ((f"{key:<9}".replace("[ ]", r"\[ ]"), words) for key, words in keys.items())
                 lines = [f"[$t-accent]{key}[/] [$t-ink]{words}[/]" for key, words in shown]
@@ -152,8 +151,10 @@ class AddServer(Dialog[tuple[ServerEntry, bool] | None]):
 class SignInDialog(Dialog[bool | None]):
     """Signs in to a server, and shows each step. Where no browser opens, its last address is pasted."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+y", "copy", "Copy the address", show=False, priority=True)]
+
     def __init__(self, url: str) -> None:
-        hint = "The browser comes back by itself. If it is elsewhere, paste the address that it shows at the end."
+        hint = "The browser comes back by itself. Elsewhere: ctrl+y copies the address; paste the one it ends at here."
         super().__init__(Static(f"Sign in to {one_line(url)}", markup=False), hint)
         self._url = url
         self._signing_in: SigningIn | None = None
@@ -180,6 +181,10 @@ class SignInDialog(Dialog[bool | None]):
             self.dismiss(True)
         except TidingsError as error:
             self.complain(error.message)
+
+    def action_copy(self) -> None:
+        if self._signing_in is not None:
+            inspector_of(self).copy_to_clipboard(self._signing_in.address)
 
     def _lead(self, address: str) -> None:
         if can_open_browser(os.environ):

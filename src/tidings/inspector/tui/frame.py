@@ -10,7 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tidings._kit.text import counted
-from tidings.inspector.tui.theme import KINDS, colors_of
+from tidings.inspector.tui.theme import KEYS, KINDS, colors_of
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, one_line, row
 from tidings.inspector.view.view import ServerView, target_of
 
@@ -153,26 +153,11 @@ def running_requests(view: ServerView) -> int:
     return len(view.requests) - len(view.ended) - len(view.ended_aside)
 
 
-_FOOT: Final = {  # The keys of a focused part, and of the list of each tab.
-    "list": "Enter open · / find · z zoom",
-    "text": "w wrap · y copy · z zoom · Tab on",
-    "form": "^r send · ^j JSON · Esc to the list",
-    "input": "Enter to the list · Esc show all",
-    "resources": " · r read · s subscribe",
-    "tasks": " · x cancel · f follow",
-    "messages": " · h HTTP · e edit",
-    "logs": " · s source · l level",
-}
-
-
 def foot_keys(focused: Widget | None, tab: str) -> str:
     """Returns the keys of the part that has the focus."""
     parents = [] if focused is None else [type(each).__name__ for each in focused.ancestors_with_self]
-    if "Form" in parents:
-        return _FOOT["form"]
-    if "Input" in parents:
-        return _FOOT["input"]
-    return _FOOT["text"] if "TextView" in parents else _FOOT["list"] + _FOOT.get(tab, "")
+    part = next((each for each in ("Form", "Input", "TextView") if each in parents), "list")
+    return KEYS["foot"][part] + (KEYS["foot"].get(tab, "") if part == "list" else "")
 
 
 def show_numbers(bar: Bar, view: ServerView | None, questions: int = 0, foot: str = "") -> None:

@@ -41,13 +41,15 @@ class ColorScheme(dict[str, Style]):
         return self.setdefault(name, style)
 
 
-# By the name of a color: how it is in the dark scheme, and in the light one.
-_COLORS: Final[dict[str, tuple[str, str]]] = json.loads(Path(__file__).with_name("colors.json").read_text("utf-8"))
+# `colors`: each in the dark and in the light scheme. `roles` and `variables`: the color of each part of Textual.
+# `sheet`: the keys that ? shows. `actions`: the key, the action, its title, more words for the command palette. `foot`:
+# the keys of a focused part, and of the list of each tab.
+_DATA, KEYS = (json.loads(Path(__file__).with_name(name).read_text("utf-8")) for name in ("colors.json", "keys.json"))
 
 # The schemes by the name of their theme.
 SCHEMES: Final = {
-    "tidings-dark": ColorScheme({name: dark for name, (dark, _) in _COLORS.items()}),
-    "tidings-light": ColorScheme({name: light for name, (_, light) in _COLORS.items()}),
+    f"tidings-{way}": ColorScheme({name: both[at] for name, both in _DATA["colors"].items()})
+    for at, way in enumerate(("dark", "light"))
 }
 
 # The color of each kind of change.
@@ -62,32 +64,10 @@ KINDS: Final = {
 def theme(name: str) -> Theme:
     """Returns a scheme as a Textual theme; style sheets use each color as `$t-name`."""
     colors = SCHEMES[name].colors
-    scrollbar = ("background", "background-hover", "background-active", "corner-color")
-    return Theme(
-        name=name,
-        primary=colors["accent"],
-        secondary=colors["updated"],
-        warning=colors["warn"],
-        error=colors["bad"],
-        success=colors["ok"],
-        accent=colors["accent"],
-        foreground=colors["ink"],
-        background=colors["ground"],
-        surface=colors["pane"],
-        panel=colors["hover"],
-        dark=name == "tidings-dark",
-        variables={
-            **{f"t-{each.replace('_', '-')}": color for each, color in colors.items()},
-            **{f"scrollbar-{part}": colors["ground"] for part in scrollbar},
-            **dict.fromkeys(("border", "footer-key-foreground", "scrollbar-active"), colors["accent"]),
-            **dict.fromkeys(("border-blurred", "scrollbar"), colors["line"]),
-            **dict.fromkeys(("block-cursor-background", "input-selection-background"), colors["chosen"]),
-            **dict.fromkeys(("block-cursor-foreground", "block-cursor-blurred-foreground"), colors["ink"]),
-            "block-cursor-text-style": "bold",
-            "block-cursor-blurred-background": colors["chosen_blurred"],
-            "scrollbar-hover": colors["faint"],
-        },
-    )
+    variables = {each: str(colors.get(color, color)) for each, color in _DATA["variables"].items()}
+    variables |= {f"t-{each.replace('_', '-')}": color for each, color in colors.items()}
+    roles: dict[str, Any] = {role: colors[color] for role, color in _DATA["roles"].items()}
+    return Theme(name, dark=name == "tidings-dark", variables=variables, **roles)
 
 
 def inspector_of(widget: MessagePump) -> "InspectorApp":

@@ -161,7 +161,7 @@ class CallForm(Container):
                 self._shown = "hint"
                 self._state.show([])
                 words = f"The result appears here. ctrl+r {self.callee.verb.lower()}s it."
-                self.reader.show(sentence_page(words))
+                self.reader.show(sentence_page(f"{words}\n\n{self.callee.description}"))
             return
         now = self._pane.inspector.now()
         words, ink = request_state(request, now)

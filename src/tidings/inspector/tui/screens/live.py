@@ -9,13 +9,16 @@ from textual.containers import Vertical
 
 from tidings._kit.text import counted
 from tidings.inspector.tui.frame import Timeline
+from tidings.inspector.tui.screens.messages import output_page
 from tidings.inspector.tui.screens.screen import Pane
+from tidings.inspector.tui.screens.tasks import error_page
 from tidings.inspector.tui.theme import KINDS
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, Parts, choice, clock, lines_of, one_line, took
 from tidings.inspector.tui.widgets.lists import ArrivingEntries
-from tidings.inspector.tui.widgets.text import TextPage, TextView, contents_page, sentence_page
+from tidings.inspector.tui.widgets.text import JoinedPage, Part, TextPage, TextView, contents_page, sentence_page
 from tidings.inspector.view.diffs import Diff, content_text, diff_texts
-from tidings.inspector.view.items import ChangeView
+from tidings.inspector.view.items import ChangeView, ErrorView
+from tidings.inspector.view.view import ServerView
 
 
 class DiffPage(TextPage):
@@ -159,7 +162,10 @@ class LivePane(Pane):
         if change is None or self.inspector.server is None:
             self._name.show([])
             self._hops.show([])
-            self._versions.clear("Choose a change to see what is different.")
+            if self.inspector.server is not None and self.view.error is not None and self.view.state != "connected":
+                self._versions.show_page(fault_page(self.view, self.view.error), self.view.error.message)
+            else:
+                self._versions.clear("Choose a change to see what is different.")
             return
         self._name.show([BarPart(one_line(change.uri or change_words(change)), "b-ink")])
         self._hops.show(*hop_parts(change))
@@ -170,6 +176,14 @@ class LivePane(Pane):
         else:
             unknown = "Its content is not kept: it is read again when something subscribes to this resource."
             self._versions.clear(unknown)
+
+
+def fault_page(view: ServerView, error: ErrorView) -> TextPage:
+    """Shows the reason for which a server is not connected, what to do, and its last error output."""
+    keys = f"{'S signs in, ' * (error.code == 'sign-in-needed')}R tries again, X removes the server."
+    said: list[Part] = [[], [("Error output", "b-ink")], output_page(view.stderr)]
+    is_new = view.stderr.last is not None and view.stderr.last.text not in error.message
+    return JoinedPage([], [(keys, "accent")], [], error_page(error), *(said if is_new else []))
 
 
 def change_words(change: ChangeView) -> str:

@@ -10,7 +10,7 @@ from tidings._kit.bounded_json import is_cut, shown
 from tidings.inspector.catalog.entry import LOG_LEVELS
 from tidings.inspector.tui.screens.screen import EntrySource, SourcesPane
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, Line, choice, clock, one_line, size, took
-from tidings.inspector.tui.widgets.text import JoinedPage, TextPage, cut_page, json_page, text_page
+from tidings.inspector.tui.widgets.text import JoinedPage, PlainPage, TextPage, cut_page, json_page, text_page
 from tidings.inspector.view.items import ExchangeView, LineView, LogView, MessageView, NotificationView
 from tidings.inspector.view.rings import Ring
 
@@ -133,6 +133,7 @@ class ExchangeSource(EntrySource):
         return entry.ended
 
 
+NEAR: Final = 500  # The number of records before and after a line of error output that are shown with it.
 _TITLES: Final = {"logs": "Logs", "stderr": "Error output", "notifications": "Notifications"}
 _INKS: Final = {"debug": "faint", "info": "soft", "notice": "updated", "warning": "warn"}
 
@@ -147,7 +148,7 @@ class LogsPane(SourcesPane):
     ]
 
     def __init__(self, tab: str) -> None:
-        super().__init__(tab, {"logs": LogSource(), "stderr": LineSource(), "notifications": NotificationSource()})
+        super().__init__(tab, {"logs": LogSource(), "stderr": LineSource(self), "notifications": NotificationSource()})
         self.level, self.asked, self._bar = "debug", "info", Bar("ground")
 
     def compose(self) -> ComposeResult:
@@ -209,11 +210,24 @@ class LogSource(EntrySource):
         return JoinedPage([level, (f" at {clock(entry.at, millis=True)}{by}", "soft")], [], body)
 
 
+def output_page(lines: Ring[LineView], chosen: LineView | None = None) -> TextPage:
+    """Shows a line of error output, or the last one, among those that were written with it, in reading order."""
+    if (line := chosen or lines.last) is None:
+        return TextPage()
+    near = [each for each in lines.since(line.seq - NEAR) if abs(each.at - line.at) < 1 and each.seq < line.seq + NEAR]
+    if len(near) == 1:
+        return text_page(line.text)
+    return JoinedPage(*(PlainPage(each.text, "ink" if each is chosen else "soft") for each in near))
+
+
 class LineSource(EntrySource):
-    """Lines of error output; invalid messages are marked."""
+    """Lines of error output; the selected one is shown in its place. Invalid messages are marked."""
 
     noun = "line"
     empty = "No error output. What a command writes to its error output appears here, also after it has died."
+
+    def __init__(self, pane: SourcesPane) -> None:
+        self._pane = pane
 
     def text(self, entry: LineView) -> str:
         return entry.text
@@ -224,7 +238,11 @@ class LineSource(EntrySource):
 
     def page(self, entry: LineView) -> TextPage:
         what = "sent on its output, and is no message" if entry.garbage else "error output"
-        return JoinedPage([(f"{what}, at {clock(entry.at, millis=True)}", "soft")], [], text_page(entry.text))
+        head: Line = [(f"{what}, at {clock(entry.at, millis=True)}", "soft")]
+        return JoinedPage(head, [], output_page(self._pane.view.stderr, entry))
+
+    def state(self, entry: LineView) -> object:
+        return self._pane.view.stderr.total
 
 
 class NotificationSource(EntrySource):

@@ -42,7 +42,7 @@ class Questions(Vertical):
         super().__init__(id=id)
         self.table: Table[Asked] = Table(lambda asked: (asked[0], asked[1].id), lambda asked: asked[1].message)
         self.list = RowList(self.table, self._draw, empty="Nobody asks anything of you.")
-        self.form, self._reader = Form(), TextView(classes="asked")
+        self.form, self._reader = Form(self._leave_form), TextView(classes="asked")
         self._head, self._buttons = Bar("hover"), Bar("hover")
         self._shown: object = None
 
@@ -61,9 +61,17 @@ class Questions(Vertical):
         self.set_class(not self.has_class("open"), "open")
         if self.has_class("open"):
             self.take()
-            self.list.focus()
+            self.call_after_refresh(self._enter)
         else:
             self._inspector.pane.rows.focus()
+
+    def _enter(self) -> None:
+        """Gives the focus to the list; where it is hidden, to the answer."""
+        field = next((each for each in self.form.query("*") if each.focusable), self._reader)
+        (self.list if self.list.display else field).focus()
+
+    def _leave_form(self) -> None:
+        (self.list.focus if self.list.display else self.action_close)()
 
     def action_close(self) -> None:
         if self.has_class("open"):
@@ -100,6 +108,8 @@ class Questions(Vertical):
         if shown == self._shown:
             return
         self._shown = shown
+        if not self.list.display:
+            self.call_after_refresh(self.action_close if asked is None else self._enter)
         if asked is None:
             self.form.clear()
             self._buttons.show([])
@@ -129,8 +139,8 @@ class Questions(Vertical):
             self._inspector.notify(one_line(filled.problems[0].message), severity="warning", markup=False)
             return
         value = answer_of(question, filled.value)
-        self._inspector.do(lambda: self._inspector.session.servers[name].answer(question.id, value))
-        self._after()
+        server = self._inspector.session.servers[name]
+        self._inspector.do(lambda: (server.answer(question.id, value), self._after()))
 
     def action_refuse(self, dismiss: bool = False) -> None:
         """Declines or dismisses an elicitation; other questions get an error."""
@@ -138,8 +148,7 @@ class Questions(Vertical):
             name, question = asked
             server = self._inspector.session.servers[name]
             how = "refuse" if question.kind != "elicitation" else "dismiss" if dismiss else "decline"
-            self._inspector.do(lambda: server.refuse(question.id, how))
-            self._after()
+            self._inspector.do(lambda: (server.refuse(question.id, how), self._after()))
 
     def _after(self) -> None:
         self.list.focus()

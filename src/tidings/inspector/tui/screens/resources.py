@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.widgets import Static
 
 from tidings._kit.text import counted
 from tidings.inspector.tui.screens.calls import CallerPane, fault_parts, template
@@ -43,7 +44,7 @@ class ResourcesPane(CallerPane):
         table: Table[ResourceRow] = Table(lambda row: (row.kind, row.key), resource_text)
         super().__init__(tab, table, self._draw, noun="row", empty=EMPTY)
         self.versions = Versions()
-        self._name, self._facts = Bar("ground"), Bar("ground")
+        self._name, self._facts = Bar("ground"), Static("", classes="about", markup=False)
         self._built: object = None
         self._template: str | None = None
 
@@ -107,7 +108,7 @@ class ResourcesPane(CallerPane):
         self.set_class(self._template is not None, "template")
         if row is None:
             self._name.show([])
-            self._facts.show([])
+            self._facts.update("")
             self.versions.clear()
             return
         if row.kind == "template":
@@ -117,9 +118,10 @@ class ResourcesPane(CallerPane):
             return
         self._name.show([BarPart(one_line(row.key), "b-ink")], subscription_parts(self.view, row))
         item = row.item or {}
-        told = [str(item.get(key) or "") for key in ("title", "name", "mimeType")]
+        told = [row.key] * (len(row.key) > self._name.size.width - 20)
+        told += [str(item.get(key) or "") for key in ("title", "name", "mimeType")]
         told += [size(item["size"]) if isinstance(item.get("size"), int) else "", str(item.get("description") or "")]
-        self._facts.show([BarPart(one_line(" · ".join(filter(None, dict.fromkeys(told)))), "soft")])
+        self._facts.update(one_line(" · ".join(filter(None, dict.fromkeys(told))), 600))
         if (error := failed_read(self.view, row.key)) is not None:
             self.versions.clear()
             self.versions.reader.show(error_page(error), (row.key, "failed"))

@@ -50,7 +50,7 @@ def error_page(error: ErrorView) -> TextPage:
     whose = {"you": "What was asked for", "this program": "Tidings"}
     fault = f"{whose.get(error.who, error.who.capitalize())} is at fault"
     parts: list[Part] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
-    parts.append(PlainPage(error.message))
+    parts.append(PlainPage(error.message.partition(" Run `tidings sign-in`")[0]))  # Here a key does it.
     if error.cure:
         parts += [[], [("What to do", "b-ink")], PlainPage(error.cure)]
     if error.help:
@@ -147,7 +147,7 @@ def _outcome(request: RequestView, problems: list[str] | None) -> TextPage:
     if request.status == "completed":
         return result_page(request.result, problems)
     state = "Running. " if request.status == "in_progress" else "Waiting for its turn. "
-    return TextPage([(state, "b-accent"), (one_line(request.message) if request.message else "x cancels it.", "soft")])
+    return TextPage([(state, "b-accent"), (one_line(request.message or ""), "soft")])
 
 
 def failed_read(view: ServerView, uri: str) -> ErrorView | None:

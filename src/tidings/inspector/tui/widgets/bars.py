@@ -78,7 +78,9 @@ def _cut(text: str, room: int) -> str:
     if room <= 0:
         return ""
     sentence = " " in text.strip() and "://" not in text.split(maxsplit=1)[0]
-    tail = 0 if room < 8 or sentence or len(text) > 1000 else room * 3 // 5
+    scheme = text.find("://") + 3
+    head = scheme if 2 < scheme <= room * 2 // 5 else room - 1 - room * 3 // 5
+    tail = 0 if room < 8 or sentence or len(text) > 1000 else room - 1 - head
     return set_cell_size(text, room - 1 - tail) + "…" + (set_cell_size(text[::-1], tail)[::-1] if tail else "")
 
 

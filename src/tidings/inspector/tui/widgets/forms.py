@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.suggester import Suggester
@@ -185,11 +186,17 @@ class Drawing:
         return self._known(Button(label, name=what, compact=True), field, path)
 
 
+class _Choice(Select[Any]):
+    def on_mount(self, event: events.Mount) -> None:
+        if not self.children:  # Already replaced, by a key pressed quickly: there is nothing to fill in.
+            event.prevent_default()
+
+
 def _select(options: list[tuple[str, Any]], value: Any) -> Select[Any]:
     """Returns a select. Values that are equal for Python (1 and true) are told apart by their position."""
     known = value is not None and any(each == value and type(each) is type(value) for _, each in options)
     shown = [(one_line(label), each) for label, each in options]
-    return Select(shown, prompt="left out", value=value if known else Select.NULL, compact=True)
+    return _Choice(shown, prompt="left out", value=value if known else Select.NULL, compact=True)
 
 
 def _named(field: Field, name: str) -> Field:

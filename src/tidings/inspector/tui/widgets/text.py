@@ -197,7 +197,7 @@ class TextView(ScrollView, can_focus=True):
         self._wrapped_at = width = max(1, self.width)
         self.page.fit(self.width)
         self._starts, rows = None, len(self.page)
-        if self._wraps and rows <= MOST_WRAPPED:
+        if self._wraps and self.width and rows <= MOST_WRAPPED:
             heights = (len(_wrapped(self.page.text(index), width)[1]) for index in range(rows))
             *self._starts, rows = accumulate(heights, initial=0)
         self.virtual_size = Size(self.width, rows)
@@ -239,7 +239,7 @@ class TextView(ScrollView, can_focus=True):
 def _wrapped(text: str, width: int) -> tuple[int, Sequence[int]]:
     """Returns how far the rows of a wrapped line are indented after the first, and where each row ends.
 
-    A row ends after a space, or within a word that is longer than two thirds of it.
+    A row ends after a space, or after a sign of a word that is longer than a row, such as an address.
     """
     if len(text) > _LONG:
         step = width if text.isascii() else max(1, width // 2)  # A character has two columns at most.
@@ -252,8 +252,11 @@ def _wrapped(text: str, width: int) -> tuple[int, Sequence[int]]:
         end = start + (room if part.isascii() else max(1, len("".join(chop_cells(part, room)[:1]))))
         if end >= len(text):
             return hang, [*ends, len(text)]
-        space = text.rfind(" ", max(indent + 1, start + (end - start) // 3), end + 1)
-        start, room = end if space < 0 else space + 1, width - hang
+        room, space = width - hang, text.rfind(" ", max(indent, start) + 1, end + 1)
+        least = start + (end - start) // 3
+        if space < least and (text.find(" ", end) if " " in text[end:] else len(text)) - space > room + 1:
+            space = max(text.rfind(sign, least, end) for sign in "/?&=,;:._-")
+        start = end if space < 0 else space + 1
         ends.append(start)
 
 
