@@ -213,21 +213,26 @@ async def test_a_server_that_does_not_answer_any_more_is_noticed(era: str) -> No
 async def test_a_program_that_was_busy_itself_does_not_take_its_server_for_lost(
     era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = ClientConfig(timeouts=Timeouts(ping_interval=0.05, ping=0.1), backoff=FOR_EVER.backoff)
-    async with on_the_web(Library()) as url, connect(url, era=era, config=config) as client:
-        states, feed, pinged = hear(client, StateChanged), client._connection.feed, 0
+    """It notices all the same that a server does not answer any more."""
+    library, pinged = Library(), 0
+    config = ClientConfig(timeouts=Timeouts(ping_interval=0.05, ping=0.5), backoff=FOR_EVER.backoff)
+    async with on_the_web(library) as url, cable(url) as cut, connect(cut.url, era=era, config=config) as client:
+        states, feed = hear(client, StateChanged), client._connection.feed
         assert feed is not None
         ping = feed.ping
 
         async def late() -> None:
             nonlocal pinged
             pinged += 1
-            time.sleep(0.8)  # noqa: ASYNC251 - the loop stands still
+            time.sleep(1.2)  # noqa: ASYNC251 - the loop stands still
             await ping()
 
         monkeypatch.setattr(feed, "ping", late)
         await eventually(lambda: pinged >= 2)
         assert states == []
+        cut.freeze()
+        await eventually(lambda: states)
+        assert "did not answer within 0.5 s" in states[0].error.message
 
 
 async def test_a_session_that_the_server_has_forgotten_is_opened_anew_at_once() -> None:

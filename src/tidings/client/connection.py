@@ -7,11 +7,11 @@ that grows. All other code sees the state, the current link, or a named error.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from mcp.shared.exceptions import MCPError
 
@@ -91,12 +91,9 @@ class Connection:
         if link.http.somebody_signs_in:
             return True
         ping, heard, why = QueueEntry("ping", "ping", {}, aside=True), link.heard, ""
-        loop = asyncio.get_running_loop()
-        late = loop.time() + self.config.timeouts.ping + _LAG
         token = current_call.set(ping)
         try:
-            async with asyncio.timeout(self.config.timeouts.ping):
-                await self.feed.ping()
+            await self._within_time(self.feed.ping())
         except MCPError as error:
             broken = is_broken_off(error)
             if not broken and ping.http_status not in AWAY:
@@ -107,8 +104,8 @@ class Connection:
                         await link.until_over()
             why = "went away."
         except TimeoutError:
-            if ping.held_back or link.heard != heard or is_busy() or loop.time() > late:
-                return True  # The silence means nothing: it was not sent, the server lives, or this program was busy.
+            if ping.held_back or link.heard != heard or is_busy():
+                return True  # The silence means nothing: it was not sent, or the server lives.
             why = f"did not answer within {self.config.timeouts.ping:g} s."
         except Exception as error:  # noqa: BLE001 - in any case, there was no answer
             why = f"went away ({type(error).__name__})."
@@ -117,6 +114,20 @@ class Connection:
         if why:
             link.lose(errors.ConnectionLost(f"{self.name} {why}", server=self.name))
         return not link.over
+
+    async def _within_time(self, ping: Coroutine[Any, Any, None]) -> None:
+        """Waits for the answer to a ping; once more if this program was busy, so that it may only have to be read."""
+        pinging, loop, seconds = asyncio.ensure_future(ping), asyncio.get_running_loop(), self.config.timeouts.ping
+        late = loop.time() + seconds + _LAG
+        try:
+            await asyncio.wait((pinging,), timeout=seconds)
+            if loop.time() > late:
+                await asyncio.wait((pinging,), timeout=seconds)
+            if not pinging.done():
+                raise TimeoutError
+            await pinging
+        finally:
+            pinging.cancel()
 
     async def connect(self) -> None:
         """Connects, and waits until that succeeded. Raises a `TidingsError` if the client gave up."""
