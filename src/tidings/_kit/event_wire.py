@@ -24,7 +24,6 @@ UNSUBSCRIBE: Final = "events/unsubscribe"
 DELIVERIES: Final = "dev.tidings/events/deliveries"
 REDELIVER: Final = "dev.tidings/events/redeliver"
 
-LIST_CHANGED: Final = "notifications/events/list_changed"
 ACTIVE: Final = "notifications/events/active"
 EVENT: Final = "notifications/events/event"
 HEARTBEAT: Final = "notifications/events/heartbeat"

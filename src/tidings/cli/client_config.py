@@ -281,9 +281,8 @@ def _with_member(text: str, start: int, key: str, value: dict[str, Any]) -> str:
     dumped = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", f"\n{indent}")
     for name, begin, end in members:
         if name == key:
-            return (
-                text if json.loads(without_comments(text[begin:end])) == value else text[:begin] + dumped + text[end:]
-            )
+            is_same = json.loads(without_comments(text[begin:end])) == value
+            return text if is_same else text[:begin] + dumped + text[end:]
     added = f"\n{indent}{json.dumps(key, ensure_ascii=False)}: {dumped}"
     end = members[-1][2] if members else start + 1
     close = without_comments(text).index("}", end)

@@ -20,7 +20,7 @@ from tidings._kit.telemetry import measure
 from tidings.changes import ResourceUpdated, check_uri
 from tidings.client import events
 from tidings.client.cache import ContentCache, PromptGet, ResourceRead, TemplateRead, ToolCall, digest
-from tidings.client.failures import AWAY, is_broken_off
+from tidings.client.failures import AWAY, FAULT, is_broken_off
 from tidings.client.link import Link
 from tidings.client.mirrors import Lists
 from tidings.client.pending import PendingRequest
@@ -241,7 +241,7 @@ class Calls:
             template = UriTemplate.parse(uri_template)
         except InvalidUriTemplate as error:
             text = f"The server's resource template {uri_template!r} is not valid ({error})."
-            raise MalformedMessage(f"{text} This is a fault of the server: report it to its authors.") from None
+            raise MalformedMessage(f"{text} {FAULT}") from None
         # The URI without a variable is that of another resource, unless it belongs to the query or the fragment.
         needed = {each.name: each.operator not in ("?", "&", ";", "#") for each in template.variables}
         if unknown := [name for name in params if name not in needed]:

@@ -60,7 +60,7 @@ NO_DETAILS: Final = re.compile(r"Server returned an error response( \(\d+\))?|No
 _GIVEN: Final = re.compile(r"input_value=(.*?), input_type")
 _NOT_JSON: Final = re.compile(r"Invalid JSON: .*?(?= \[type)")
 _LONGEST: Final = 2000  # Characters of a server's words that become part of an error.
-_FAULT: Final = "This is a fault of the server: report it to its authors."
+FAULT: Final = "This is a fault of the server: report it to its authors."
 PATH_HINT: Final = "Is the path right? Most MCP servers answer at /mcp."
 SPOKEN: Final = f"Tidings speaks {KNOWN_PROTOCOL_VERSIONS[0]} to {KNOWN_PROTOCOL_VERSIONS[-1]}"
 _SESSION_WORDS: Final = ("not found", "terminated", "expired", "no valid", "invalid", "unknown", "missing")
@@ -77,7 +77,7 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
             # An answer may also be a request for input. Complaints about that shape are left out.
             items = [item for item in error.errors() if "InputRequired" not in str(item["loc"])] or error.errors()
             wrong = "; ".join(f"{'.'.join(map(str, item['loc'])) or 'result'}: {item['msg']}" for item in items[:3])
-            text = f"The server's answer to {method} breaks the protocol ({wrong}). {_FAULT}"
+            text = f"The server's answer to {method} breaks the protocol ({wrong}). {FAULT}"
             return errors.MalformedMessage(text, method=method)
         case InputRequiredRoundsExceededError():
             text = f"The server asked for input more than {error.max_rounds} times during one {method}."
@@ -86,7 +86,7 @@ def answer_error(error: Exception, *, method: str, status: int | None = None) ->
             return errors.UnsupportedVersion(f"{error}. {SPOKEN}: upgrade whichever is older.", method=method)
         case RuntimeError():  # A tool's result does not fit its schema.
             reason = shortened(str(error).partition("\n")[0], _LONGEST)
-            return errors.MalformedMessage(f"{reason}. {_FAULT}", method=method)
+            return errors.MalformedMessage(f"{reason}. {FAULT}", method=method)
         case _:
             return errors.RequestFailed(f"{method} failed: {type(error).__name__}: {error}", method=method)
 
@@ -127,7 +127,7 @@ def _no_answer(code: int, text: str, method: str, status: int | None, details: d
         text = f"The server's answer to {method} exceeds the limit for one message ({text}). {cure}"
         return errors.MessageTooLarge(text, **details)
     if code == types.PARSE_ERROR:
-        text = f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). {_FAULT}"
+        text = f"The server's answer to {method} is not a message of the protocol ({unreadable(text)}). {FAULT}"
         return errors.MalformedMessage(text, **details)
     if text.startswith(_NO_MESSAGE):
         text = f"The server did not answer {method} with a message of the protocol: {text}. {PATH_HINT}"

@@ -20,6 +20,7 @@ from tidings.changes import FEATURES, Change, Filter, PromptsListChanged, Resour
 from tidings.client import events
 from tidings.client.cache import ContentCache
 from tidings.client.config import ClientConfig
+from tidings.client.failures import FAULT
 from tidings.client.watching import Refresher
 from tidings.errors import Disconnected, MalformedMessage, RequestFailed, TidingsError
 
@@ -107,9 +108,7 @@ class Mirror(Generic[ItemT]):
         for _ in range(self.lists.config.max_pages):
             page = await self.lists.fetch(self.method, params)
             if not isinstance(told := page.get(self._key), list):
-                text = (
-                    f"The server's answer to {self.method} has no list of {self._key}. This is a fault of the server."
-                )
+                text = f"The server's answer to {self.method} has no list of {self._key}. {FAULT}"
                 raise MalformedMessage(text, method=self.method)
             for item in cast("list[Any]", told)[: self.lists.config.max_items - len(items)]:
                 try:
@@ -124,7 +123,7 @@ class Mirror(Generic[ItemT]):
                 return tuple(items), tuple(raw), tuple(malformed)
             if not isinstance(cursor, str) or cursor in seen:
                 what = "repeats a cursor" if isinstance(cursor, str) else "has a cursor that is not a string"
-                text = f"The server's {self.method} {what}, so it never ends. This is a fault of the server."
+                text = f"The server's {self.method} {what}, so it never ends. {FAULT}"
                 raise MalformedMessage(text, method=self.method)
             seen.add(cursor)
             params = {"cursor": cursor}

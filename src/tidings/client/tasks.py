@@ -28,7 +28,7 @@ from tidings._kit.bounded_json import as_dict, as_float, as_int, as_text
 from tidings.client.cache import ToolCall
 from tidings.client.connection import Connection
 from tidings.client.events import EventHub, TaskChanged
-from tidings.client.failures import answer_error, cleaned
+from tidings.client.failures import FAULT, answer_error, cleaned
 from tidings.client.pending import Pending, PendingRequest
 from tidings.client.queue import QueueEntry
 from tidings.client.requests import Requests
@@ -306,9 +306,7 @@ class Tasks:
         entry = None if task.call is None else task.call.entry
         state = await task.form.look(partial(self.ask, task, behalf=entry), lambda: self.wake(task.id))
         if state.task_id != task.id:
-            text = (
-                f"Asked about the task {task.id}, the server told of {state.task_id!r}. This is a fault of the server."
-            )
+            text = f"Asked about the task {task.id}, the server told of {state.task_id!r}. {FAULT}"
             raise cleaned(errors.MalformedMessage(text, method="tasks/get", server=self.connection.name), self.clean)
         return state
 
@@ -463,7 +461,7 @@ class TaskFollower:
             except ValidationError:
                 kind = as_text(as_dict(given).get("method"))
                 text = f"The task {self.task.id} asks something that the protocol does not know ({kind})."
-                raise errors.MalformedMessage(f"{text} This is a fault of the server: tell its authors.") from None
+                raise errors.MalformedMessage(f"{text} {FAULT}") from None
             pending = self._tasks.pending
             if not pending.asks and not (pending.has_roots and isinstance(request, ListRootsRequest)):
                 text = f"The task {self.task.id} asks for {request.method}, and this client answers nothing."

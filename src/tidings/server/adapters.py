@@ -115,24 +115,23 @@ class LeanAnswer(EventSourceResponse):
         if EXCHANGE_KEY not in scope or self.data_sender_callable is None:
             await super().__call__(scope, receive, send)
             return
-        loop, pinging = asyncio.get_running_loop(), list[asyncio.Task[None]]()
+        loop, later = asyncio.get_running_loop(), list[asyncio.TimerHandle | asyncio.Task[None]]()
 
         async def until_gone() -> None:
             await self._listen_for_disconnect(receive)
             tasks.cancel_scope.cancel()
 
         def ping() -> None:  # Not in the group: in a callback, AnyIO may not know the event loop.
-            pinging.append(loop.create_task(self._ping(send)))
+            later.append(loop.create_task(self._ping(send)))
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.data_sender_callable)
             tasks.start_soon(until_gone)
-            due = loop.call_later(min(_BRIEF, self.ping_interval), ping)
+            later.append(loop.call_later(min(_BRIEF, self.ping_interval), ping))
             try:
                 await self._stream_response(send)
             finally:
-                due.cancel()
-                for each in pinging:
+                for each in later:
                     each.cancel()
             tasks.cancel_scope.cancel()
 

@@ -1,12 +1,10 @@
 """Texts from servers as a terminal can show them; and one line of styled words, some of them clickable."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.segment import Segment
-from rich.text import Text
 from textual import events
 from textual.strip import Strip
 from textual.widget import Widget
@@ -45,7 +43,6 @@ def size(count: int) -> str:
 
 Line = list[tuple[str, str]]  # Words, each with the name of its style.
 Drawn = list[tuple[Line, Line]]  # The lines of a row, each with a left and a right part.
-_CONSOLE: Final = Console()  # For the layout alone.
 
 
 def width_of(line: Iterable[tuple[str, ...]]) -> int:
@@ -82,11 +79,6 @@ def _cut(text: str, room: int) -> str:
     head = scheme if 2 < scheme <= room * 2 // 5 else room - 1 - room * 3 // 5
     tail = 0 if room < 8 or sentence or len(text) > 1000 else room - 1 - head
     return set_cell_size(text, room - 1 - tail) + "…" + (set_cell_size(text[::-1], tail)[::-1] if tail else "")
-
-
-def wrap(text: str, width: int) -> list[str]:
-    """Breaks a paragraph, at spaces if possible."""
-    return [line.plain.strip(" ") for line in Text(text).wrap(_CONSOLE, width)]
 
 
 class BarPart(NamedTuple):

@@ -4,6 +4,7 @@ The selected item stays selected when others come and go: entries that arrive ar
 (`ArrivingEntries`), and in a `Table` the selected item is found again by its key.
 """
 
+import textwrap
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -20,7 +21,7 @@ from textual.widgets import Input
 
 from tidings._kit.text import counted
 from tidings.inspector.tui.theme import colors_of, inspector_of
-from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, row, wrap
+from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, row
 from tidings.inspector.view.rings import Ring
 
 T = TypeVar("T")
@@ -353,7 +354,7 @@ class RowList(ScrollView, can_focus=True):
         if len(self.model):
             return ""
         filtered = f"Nothing here has “{self.model.filtered}” in it. Esc shows everything."
-        lines = wrap(filtered if self.model.filtered else self.empty, max(10, self.width - 4))
+        lines = textwrap.wrap(filtered if self.model.filtered else self.empty, max(10, self.width - 4))
         return lines[y - 1] if 1 <= y <= len(lines) else ""
 
 
