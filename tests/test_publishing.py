@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 
@@ -21,6 +22,51 @@ import tidings
 from tidings.cli.main import main
 
 ROOT = Path(__file__).parents[1]
+# What the registry's schema of 2025-12-11 asks of the keys that the entries use. No other key is permitted here, as the
+# registry ignores keys that are misspelled.
+ARGUMENT = {
+    "properties": {
+        "type": {"enum": ["positional", "named"]},
+        "name": {"type": "string"},
+        "value": {"type": "string"},
+        "valueHint": {"type": "string"},
+        "description": {"type": "string"},
+        "format": {"enum": ["string", "number", "boolean", "filepath"]},
+        "isRequired": {"type": "boolean"},
+    },
+    "required": ["type"],
+    "if": {"properties": {"type": {"const": "named"}}},
+    "then": {"required": ["name"]},
+    "else": {"anyOf": [{"required": ["value"]}, {"required": ["valueHint"]}]},
+    "additionalProperties": False,
+}
+PACKAGE = {
+    "properties": {
+        "registryType": {"const": "pypi"},
+        "identifier": {"type": "string"},
+        "version": {"type": "string", "pattern": r"^\d"},
+        "runtimeHint": {"type": "string"},
+        "runtimeArguments": {"type": "array", "items": ARGUMENT},
+        "packageArguments": {"type": "array", "items": ARGUMENT},
+        "transport": {"const": {"type": "stdio"}},
+    },
+    "required": ["registryType", "identifier", "transport", "version"],
+    "dependentRequired": {"runtimeArguments": ["runtimeHint"]},
+    "additionalProperties": False,
+}
+ENTRY = {
+    "properties": {
+        "$schema": {"const": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"},
+        "name": {"type": "string", "pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$", "maxLength": 200},
+        "title": {"type": "string", "minLength": 1, "maxLength": 100},
+        "description": {"type": "string", "minLength": 1, "maxLength": 100},
+        "version": {"type": "string", "maxLength": 255},
+        "repository": {"type": "object", "required": ["url", "source"]},
+        "packages": {"type": "array", "items": PACKAGE},
+    },
+    "required": ["$schema", "name", "title", "description", "version", "repository", "packages"],
+    "additionalProperties": False,
+}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 NAME = f"tidings-{tidings.__version__}-py3-none-any.whl"
 
@@ -74,7 +120,7 @@ def test_entries_of_the_registry_name_the_version_an_extra_and_what_readme_claim
         entry = load((made / f"registry/{name}/server.json").read_text("utf-8"))
         (package,) = entry["packages"]
         assert entry["name"] in re.findall(r"mcp-name: (\S+)", readme)
-        assert len(entry["description"]) <= 100  # the registry's limit
+        jsonschema.validate(entry, ENTRY, jsonschema.Draft202012Validator)
         assert entry["repository"]["url"] == PROJECT["urls"]["Homepage"]
         assert (entry["version"], package["version"]) == (tidings.__version__, tidings.__version__)
         # Clients run `uvx RUNTIME-ARGUMENTS IDENTIFIER@VERSION`, or IDENTIFIER alone. With `--from`, uvx takes the
