@@ -15,7 +15,7 @@ from mcp_types import ListRootsRequest, ListRootsResult
 from tests.bridge.upstreams import ERAS, Shop, sessions, spec, text, until, using
 from tests.client import everything
 from tests.server.serving import serving
-from tidings import connect
+from tidings import LiveServer, connect
 from tidings.bridge import BridgeServer, UpstreamSpec
 from tidings.client.events import LogReceived
 from tidings.errors import NotSupported, RequestCancelled, ResourceNotFound
@@ -217,3 +217,18 @@ async def test_what_a_server_says_of_its_extensions_passes(above: str) -> None:
         assert client.capabilities is not None
         extensions = client.capabilities.extensions or {}
         assert {Apps.identifier, "io.modelcontextprotocol/events"} <= set(extensions)
+
+
+async def test_a_legacy_client_hears_of_the_progress_of_a_task() -> None:
+    server, heard = LiveServer("tasks"), anyio.Event()
+
+    @server.tool(task=True)
+    async def work(ctx: Context) -> str:
+        await ctx.report_progress(1, 2, "halfway")
+        await heard.wait()
+        return "worked"
+
+    bridge = BridgeServer([UpstreamSpec("tasks", server, era="2026-07-28")])
+    async with using(bridge, "legacy") as client:
+        made = await client.call_tool("work", on_progress=lambda *_: heard.set())
+        assert text(made) == "worked"

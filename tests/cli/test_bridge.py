@@ -15,6 +15,7 @@ import tidings
 from tests.ports import free_port
 from tidings._kit.lazy import install_command
 from tidings.cli.main import main
+from tidings.client import Backoff, ClientConfig
 
 pytestmark = pytest.mark.anyio
 
@@ -126,7 +127,8 @@ async def test_a_file_of_servers_is_followed(server: str, tmp_path: Path) -> Non
     process = subprocess.Popen(command(file, "--http", f"127.0.0.1:{port}"), stderr=subprocess.PIPE)  # noqa: ASYNC220
     try:
         with anyio.fail_after(60):
-            async with tidings.connect(f"http://127.0.0.1:{port}/mcp") as client:
+            patient = ClientConfig(backoff=Backoff(tries=None))
+            async with tidings.connect(f"http://127.0.0.1:{port}/mcp", config=patient) as client:
                 assert "one_read_file" in [tool.name for tool in client.tools]
                 file.write_text("{")  # Changes nothing.
                 assert process.stderr is not None

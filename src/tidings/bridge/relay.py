@@ -134,7 +134,8 @@ class Relay:
                 if call.entry is not None:
                     self._running.pop(call.entry, None)
             if result.get("resultType") == "task" and not declares_tasks(call.ctx):
-                result = await self._followed(call, upstream.client.task(str(result.get("taskId"))).resume())
+                task = upstream.client.task(str(result.get("taskId")))
+                result = await self._followed(call, task.resume(partial(_report, call)))
             if result.get("resultType") != "input_required" or is_modern(call.ctx):
                 return upstream.naming.result_out(result)
             answers = await self._answers_to(call.ctx, as_dict(result.get("inputRequests")))
@@ -298,8 +299,7 @@ class Relay:
             if not can_answer(ctx, request.method):
                 text = f"The server asks for {request.method}, which this client has not."
                 raise MCPError(types.INVALID_REQUEST, text)
-            answer = await _ask(ctx, request)
-            answers[key] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+            answers[key] = (await _ask(ctx, request)).model_dump(by_alias=True, mode="json", exclude_none=True)
         return answers
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tidings._kit.files import same_state
+from tidings._kit.files import same_state, state_of
 from tidings._kit.lazy import not_installed, packages_missing
 from tidings.cli.client_config import config_option, print_snippet, server_name
 from tidings.cli.exits import Refusal
@@ -184,19 +184,13 @@ async def _follow_files(server: "BridgeServer", options: BridgeOptions) -> None:
     from tidings.bridge.settings import is_file
 
     files = [Path(text) for text in options.targets if is_file(text)]
-    states = [_state(file) for file in files]
+    states = list(map(state_of, files))
     while files:
         await anyio.sleep(_LOOK_SECONDS)
-        if all(map(same_state, states, (states := [_state(file) for file in files]))):
-            continue
         try:
+            if all(map(same_state, states, (states := list(map(state_of, files))))):
+                continue
             await server.set_servers(read_specs(options))
             logger.info("Read %s again.", ", ".join(map(str, files)))
-        except (Refusal, ValueError) as error:
+        except (Refusal, ValueError, OSError) as error:
             logger.warning("The servers stay as they are: %s", error)
-
-
-def _state(file: Path) -> os.stat_result | None:
-    with suppress(OSError):
-        return file.stat()
-    return None

@@ -331,7 +331,7 @@ class Calls:
         task.add_done_callback(over)
         return started
 
-    def resume(self, task: RemoteTask) -> StartedCall:
+    def resume(self, task: RemoteTask, on_progress: OnProgress | None = None) -> StartedCall:
         """Follows a task to its end, as the call that began it would."""
         if task.call is not None and not task.call.entry.over:
             return task.call
@@ -344,7 +344,8 @@ class Calls:
         async def known(_link: Link, _entry: QueueEntry) -> CallToolResult | RemoteTask:
             return task
 
-        run, make = partial(self.requests.run, entry, known, safe=True), partial(ToolCall, task.tool or "")
+        run = partial(self.requests.run, entry, known, safe=True, on_progress=on_progress)
+        make = partial(ToolCall, task.tool or "")
         task.call = self.start(entry, partial(self._made, entry, run, partial(make, task.arguments or {})))
         return task.call
 

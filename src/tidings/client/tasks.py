@@ -31,7 +31,7 @@ from tidings.client.events import EventHub, TaskChanged
 from tidings.client.failures import FAULT, answer_error, cleaned
 from tidings.client.pending import Pending, PendingRequest
 from tidings.client.queue import QueueEntry
-from tidings.client.requests import Requests
+from tidings.client.requests import OnProgress, Requests
 from tidings.client.task_stream import TaskStream
 from tidings.client.task_wire import TaskForm, TaskState, TaskStatus
 from tidings.errors import TidingsError
@@ -127,9 +127,9 @@ class RemoteTask(Awaitable[ToolCall]):
         owner.wake(self.id, look=False)
         return self
 
-    def resume(self) -> "StartedCall":
+    def resume(self, on_progress: OnProgress | None = None) -> "StartedCall":
         """Follows the task to its end. Returns a call to await: the one that already follows the task, if any."""
-        return self._owner.resume(self)
+        return self._owner.resume(self, on_progress)
 
     async def cancel(self) -> None:
         """Asks the server to cancel the task. The server may do so later, or never.
@@ -159,7 +159,7 @@ class Tasks:
     events: EventHub
     _: KW_ONLY
     clean: Callable[[str], str]
-    resume: "Callable[[RemoteTask], StartedCall]"
+    resume: "Callable[[RemoteTask, OnProgress | None], StartedCall]"
     store: "StateFile | None" = None
 
     def __post_init__(self) -> None:

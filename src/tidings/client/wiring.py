@@ -133,7 +133,7 @@ class ClientWiring:
             self.pending,
             self.events,
             clean=target.clean,
-            resume=lambda task: self.calls.resume(task),  # noqa: PLW0108 - made below
+            resume=lambda task, on_progress: self.calls.resume(task, on_progress),  # noqa: PLW0108 - made below
             store=self.store,
         )
         self.server_events = ServerEvents(self.connection, self.requests, store=self.store)
