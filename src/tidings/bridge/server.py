@@ -104,6 +104,7 @@ class BridgeServer(LiveServer[None]):
         self._lowlevel = McpServerAdapter(self).lowlevel
         self._lowlevel.middleware.append(self._serve)
         self._lowlevel.get_tool_input_schema = self._input_schema
+        self._stamp = {types.SERVER_INFO_META_KEY: self._lowlevel.server_info_stamp}
 
     @asynccontextmanager
     async def _running(self) -> AsyncGenerator[None]:
@@ -242,8 +243,7 @@ class BridgeServer(LiveServer[None]):
         """Returns a result as the era of its request has it."""
         if not is_modern(ctx):
             return {name: value for name, value in result.items() if name not in _MODERN_KEYS}
-        stamp = {types.SERVER_INFO_META_KEY: self._lowlevel.server_info_stamp}
-        return {"resultType": "complete", **result, "_meta": {**stamp, **as_dict(result.get("_meta"))}}
+        return {"resultType": "complete", **result, "_meta": {**self._stamp, **as_dict(result.get("_meta"))}}
 
     async def _page(self, ctx: RequestContext) -> Json:
         group = self._group(ctx)
@@ -300,7 +300,7 @@ class BridgeServer(LiveServer[None]):
     async def _set_level(self, ctx: RequestContext) -> Json:
         level: Any = (ctx.params or {}).get("level")
         for upstream in self._group(ctx):
-            if upstream.has("logging") and upstream.client.connected:
+            if getattr(upstream.client.capabilities, "logging", None) is not None and upstream.client.connected:
                 with suppress(TidingsError):  # One that refuses keeps it from no other.
                     await upstream.client.set_log_level(level)
         return {}

@@ -117,6 +117,7 @@ class Upstream:
         self._tasks: list[asyncio.Task[None]] = []
         self._soon = Wakeup()
         self._changes = 0  # Of its lists.
+        self._silent: set[str] = set()  # The features whose lists it has, and does not announce changes of.
         config = ClientConfig(
             timeouts=replace(Timeouts(), request=self.spec.timeout, total=max(self.spec.timeout * 5, 300.0)),
             backoff=Backoff(tries=0),  # It is tried again here, and each reason is logged.
@@ -141,7 +142,7 @@ class Upstream:
             seen(self.client)
         self.client.on(events.ListLoaded, self._list_loaded)
         self.client.on(events.StderrReceived, lambda event: logger.info("%s: %s", self.spec.name, event.line))
-        self.client.on(events.StateChanged, lambda _: self.wakeup())
+        self.client.on(events.StateChanged, self._state_changed)
 
     def _target(self) -> object:
         """Returns the target with the credentials for it: those of the client, or those of the bridge."""
@@ -197,21 +198,22 @@ class Upstream:
                 async with asyncio.timeout(pause * random.uniform(0.9, 1.1)):  # noqa: S311 - guards nothing
                     await self._soon.wait()
                     await asyncio.sleep(_SOON)
-            silent = [name for name, feature in LISTS.items() if self._is_silent(feature) and self.is_awaited(feature)]
+            silent = [name for name, feature in LISTS.items() if feature in self._silent and self.is_awaited(feature)]
             before = self._changes
             for name in silent:
                 with suppress(TidingsError):
                     await getattr(self.client, f"list_{_LOADED_BY.get(name, name)}")()
             pause = min(pause * 1.5, self.interval * _LONGEST) if before == self._changes and silent else self.interval
 
-    def _is_silent(self, feature: str) -> bool:
-        """Returns whether the server has such a list, and does not announce its changes."""
-        stated = getattr(self.client.capabilities, feature, None)
-        return self.client.connected and stated is not None and not stated.list_changed
+    def _state_changed(self, _: events.StateChanged) -> None:
+        capabilities = self.client.capabilities if self.client.connected else None
+        stated = {feature: getattr(capabilities, feature, None) for feature in LISTS.values()}
+        self._silent = {feature for feature, each in stated.items() if each is not None and not each.list_changed}
+        self.wakeup()
 
     def hurry(self) -> None:
         """Loads such lists soon: something may have changed."""
-        if any(map(self._is_silent, LISTS.values())):
+        if self._silent:
             self._soon()
 
     async def until_tried(self) -> None:
@@ -242,11 +244,6 @@ class Upstream:
             return f"Check the credentials of {self.spec.name!r} in the file of servers."
         how = "as headers or as tidings.auth, or let clients send theirs with --pass-token"
         return f"Write the credentials of {self.spec.name!r} into a file of servers, {how}."
-
-    def has(self, feature: str) -> bool:
-        """Returns whether the server states a capability, such as "tools"."""
-        capabilities = self.client.capabilities
-        return capabilities is not None and getattr(capabilities, feature, None) is not None
 
     def is_safe(self, tool: str) -> bool:
         """Returns whether a call may be sent twice: its tool only reads, or says that it makes no difference."""

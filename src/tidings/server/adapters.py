@@ -126,7 +126,7 @@ class LeanAnswer(EventSourceResponse):
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.data_sender_callable)
-            tasks.start_soon(until_gone)
+            later.append(loop.create_task(until_gone()))  # Not in the group, either: that takes longer.
             later.append(loop.call_later(min(_BRIEF, self.ping_interval), ping))
             try:
                 await self._stream_response(send)

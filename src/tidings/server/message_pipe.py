@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from typing import Any, cast
 
 from anyio import BrokenResourceError, BusyResourceError, ClosedResourceError, EndOfStream, WouldBlock
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
@@ -72,7 +72,7 @@ class Outlet:
         return await self.receive()
 
     async def send(self, message: Any) -> None:
-        await checkpoint()
+        await checkpoint_if_cancelled()  # The next one waits until this one is taken, so that nobody starves.
         if self._ended:
             raise ClosedResourceError
         if self._closed:
