@@ -374,3 +374,21 @@ def test_the_first_list_is_no_difference() -> None:
     first, second = folded(writer).changes
     assert first.different == "nothing is different"
     assert second.different == "b added"
+
+
+def test_announcements_of_a_list_that_one_load_answers_share_a_row() -> None:
+    writer = Writer()
+    writer("state", 1.0, state="connected")
+    writer("list", 1.1, list="tools", added=[{"name": "a"}])
+    for each in range(3):
+        writer("change", 2.0 + each / 10, change="tools-list-changed")
+    writer("list", 2.5, list="tools", added=[{"name": "b"}])
+    writer("change", 3.0, change="tools-list-changed")
+    sent = [each and (each["seq"], each["merged"]) for each in rows(writer)[2:]]
+    assert sent == [(3, 0), (3, 1), (3, 2), (3, 2), (7, 0)]
+    first, second = folded(writer).changes
+    assert (first.different, second.merged) == ("b added", 0)
+    writer("state", state="error", error={})
+    writer("state", 4.0, state="connected")
+    writer("change", 4.1, change="tools-list-changed")  # It is another one than that before the loss.
+    assert len(folded(writer).changes) == 3

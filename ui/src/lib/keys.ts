@@ -25,11 +25,11 @@ export function bindKeys(layer: Keys): () => void {
 }
 
 /** The current shortcuts, newest layer first. */
-export function boundKeys(): { key: string; label: string }[] {
-  const seen = new Map<string, string>()
+export function boundKeys(): ({ key: string } & Key)[] {
+  const seen = new Map<string, Key>()
   for (const layer of layers.toReversed())
-    for (const [key, { label, unlisted }] of Object.entries(layer)) if (!unlisted && !seen.has(key)) seen.set(key, label)
-  return [...seen].map(([key, label]) => ({ key, label }))
+    for (const [key, bound] of Object.entries(layer)) if (!bound.unlisted && !seen.has(key)) seen.set(key, bound)
+  return [...seen].map(([key, bound]) => ({ key, ...bound }))
 }
 
 const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent)
@@ -37,6 +37,21 @@ const NAMES: Record<string, string> = { ArrowLeft: '←', ArrowRight: '→', Ent
 /** A key as shown to the user: `mod+k` is ⌘K or Ctrl K. */
 export const keyLabel = (key: string) =>
   key.replace('mod+', isMac ? '⌘' : 'Ctrl ').replace(/Arrow(Left|Right)|Enter|Escape/, (name) => NAMES[name] ?? name).replace(/(^|[⌘ ])([a-z])$/, (_, before: string, letter: string) => before + (before ? letter.toUpperCase() : letter))
+
+/** Moves in the list of the screen, wherever the focus is. Where the rows are links or buttons, the next one gets the focus. */
+export function moveInList(key: 'j' | 'k'): void {
+  const list = document.querySelector<HTMLElement>('main [role=listbox]')
+  if (list) {
+    list.focus()
+    list.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }))
+    return
+  }
+  const rows = [...document.querySelectorAll<HTMLElement>('main [data-row]')]
+  const now = rows.findIndex((row) => row.contains(document.activeElement))
+  const next = rows[Math.max(0, now + (key === 'j' ? 1 : -1))]
+  const target = next?.matches('a, button') ? next : next?.querySelector<HTMLElement>('a, button')
+  target?.focus()
+}
 
 const isField = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
@@ -50,6 +65,8 @@ export function onkeydown(event: KeyboardEvent): void {
   // A dialog handles its own keys, above all Escape.
   if (event.target instanceof Element && event.target.closest('dialog')) return
   const mod = event.metaKey || event.ctrlKey
+  // In what scrolls, or slides, the arrows are its own.
+  if (/^Arrow(Up|Down)$/.test(event.key) && event.target instanceof Element && event.target.closest('[tabindex="0"]')) return
   const name = mod ? `mod+${event.key.toLowerCase()}` : event.key
   if (!mod && isField(event.target) && name !== 'Escape') return
   const pair = first && !mod ? `${first} ${name}` : ''

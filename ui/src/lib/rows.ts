@@ -9,7 +9,7 @@ export interface ChangeRow {
   /** `resource-updated`, `tools-list-changed`, `resources-list-changed` or `prompts-list-changed`. */
   change: string
   uri?: string
-  /** The number of earlier changes to this URI that were not read yet: one read covers them all. */
+  /** The number of earlier changes to the same that were not read yet: one read covers them all. */
   merged: number
   fresh_ms?: number
   /** True if it happened while the server was away, and was found later. */

@@ -83,7 +83,7 @@ def _thing_of(record: Record, view: ServerView) -> Any:  # noqa: PLR0911 - one f
             # The change that it answers; or one that was found by it, because it happened while the server was away.
             shown = view.last_shown
             return shown if shown is not None and shown.read == record.at else None
-        case "change" if (known := view.unread.get(as_text(data.get("uri")) or "")) is not None:
+        case "change" if (known := view.unread.get(as_text(data.get("uri") or data.get("change")) or "")) is not None:
             return known
         case _:
             kind = "stderr" if record.kind == "garbage" else record.kind

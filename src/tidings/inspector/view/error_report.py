@@ -10,6 +10,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ _MOST_PAYLOAD: Final = 65_536
 
 _CURES: Final[dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("cures.json").read_text("utf-8"))
 _KNOWN: Final[dict[str, tuple[Who, str]]] = _CURES["errors"]  # By the code of an error: its cause and its cure.
-
+_TIMEOUT: Final = re.compile(r"(timeout=\.\.\. or )?Timeouts\((\w+)=\.\.\.\)")  # Advice for programs
 
 _PAGES: Final = (  # With the package, or in a clone
     Path(__file__).parents[1] / "errors",
@@ -60,7 +61,8 @@ def error_view(error: BaseException, *, is_command: bool = False, method: str | 
         who, cure = "you", "Correct the address of this server."
     size = weigh(error.data, _MOST_PAYLOAD)
     payload: Any = plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size)
-    facts = error.message, error.code, error.category.value, who, cure, error.help, error.retryable
+    message = _TIMEOUT.sub(r"the \2 timeout of its entry", error.message)
+    facts = message, error.code, error.category.value, who, cure, error.help, error.retryable
     return ErrorView(*facts, error.method or method, error.elapsed, payload)
 
 

@@ -217,20 +217,23 @@ def _answer_time(view: ServerView, record: Record) -> None:
 def _change(view: ServerView, record: Record) -> None:
     data = record.data
     name, uri, size = as_text(data.get("change")) or "", as_text(data.get("uri")), as_size(data.get("size"))
-    known = view.unread.get(uri or "")
+    known = view.unread.get(uri or name)
     change = items.ChangeView(record.seq, record.at, name, uri)
     items.take(change, {**as_dict(data.get("times")), "cursor": data.get("cursor"), "merged": data.get("merged")})
-    if change.merged and known is not None and known.read is None:  # One read answers both: they are one row.
-        known.merged = change.merged
-        view.merged_into[record.seq] = known.seq
+    earlier = change.merged
+    if uri is None and known is not None and known.at >= (view.informed_since or 0):
+        earlier = known.merged + 1
+    if earlier and known is not None and known.read is None:  # One read answers both: they are one row.
+        known.merged = earlier
+        if uri is not None:
+            view.merged_into[record.seq] = known.seq
     else:
         view.changes.append(change, record.seq, size)
-        if uri is not None:
-            view.unread[uri] = change
-            if len(view.unread) > view.limits.changes:
-                del view.unread[next(iter(view.unread))]
-    if uri is None:
-        view.list_changes[name] = record.seq
+        view.unread[uri or name] = change
+        if len(view.unread) > view.limits.changes:
+            del view.unread[next(iter(view.unread))]
+        if uri is None:
+            view.list_changes[name] = record.seq
     method, params = _METHODS.get(name, name), None if uri is None else {"uri": uri}
     view.notifications.append(items.NotificationView(record.seq, record.at, method, params), record.seq, size)
     _count(view, change)

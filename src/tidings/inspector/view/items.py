@@ -257,7 +257,7 @@ class ChangeView(Item):
     source: float | None = None
     published: float | None = None
     received: float | None = None
-    merged: int = 0  #: The number of earlier changes to this URI that were not read yet: one read covers them all.
+    merged: int = 0  #: The number of earlier changes to the same that were not read yet: one read covers them all.
     read: float | None = None  #: The time at which the content was up to date again.
     content: int | None = None  #: The `seq` of the `ContentVersion` that shows it, and of the one before it.
     before: int | None = None

@@ -94,7 +94,7 @@ class ServerView:
     asked: dict[tuple[bool, str | int], items.MessageView] = field(default_factory=dict[Any, Any], repr=False)
     list_changes: dict[str, int] = field(default_factory=dict[Any, Any], repr=False)  #: The `seq` of the last of each.
     prefixes: tuple[str, ...] = field(default=(), repr=False)
-    #: The changes that were not read yet, by URI; and for changes that are a part of another one's row: its `seq`.
+    #: The changes that were not read yet, by URI or list; and for those that are a part of another row: its `seq`.
     unread: dict[str, items.ChangeView] = field(default_factory=dict[Any, Any], repr=False)
     merged_into: dict[int, int] = field(default_factory=dict[Any, Any], repr=False)
     last_shown: items.ChangeView | None = field(default=None, repr=False)  #: The change whose content was read last.
