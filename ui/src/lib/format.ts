@@ -1,5 +1,6 @@
 /** Numbers, times, sizes and states as text. */
 import type { ServerFacts } from './api'
+import type { ServerStore } from './store.svelte'
 import { visible } from './text-lines'
 
 const number = new Intl.NumberFormat('en')
@@ -71,3 +72,11 @@ export const middle = (uri: string, most = 40) => {
 }
 /** A rough number of tokens: four bytes each. */
 export const tokens = (bytes: number) => `≈ ${count(Math.max(1, Math.round(bytes / 4)))} tokens`
+
+const LISTENS = /(?:https?:\/\/(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):|(?:listen|run|serv|start).*?\bport[ :=]+)(\d{2,5})(\/[\w/.-]*)?/i
+/** The address at which a command that never answered said that it serves HTTP; "" if it did not. */
+export function servedAt({ facts, rows }: ServerStore): string {
+  if (typeof facts.entry?.command !== 'string' || facts.was_connected || exitCode(facts)) return ''
+  const found = LISTENS.exec([...rows.stderr].slice(-100).map(({ text }) => text).join('\n'))
+  return found ? `http://127.0.0.1:${found[1]}${found[2]?.replace(/^\/$/, '') || '/mcp'}` : ''
+}
