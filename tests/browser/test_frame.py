@@ -93,6 +93,35 @@ async def test_the_palette_finds_tools_resources_and_screens(look: Look) -> None
     await expect(look("palette")).to_have_count(0)
 
 
+async def test_the_palette_does_what_the_screen_can(look: Look) -> None:
+    await look.screen("sample", "messages")
+    for words in ("theme: dark", "disconnect sample", "export this session", "pings", "fold the list", "pause"):
+        await look.page.keyboard.press("Control+k")
+        await look("palette-input").fill(words)
+        await expect(look("palette").get_by_role("option").first).to_contain_text(
+            re.compile(f"^{words}", re.IGNORECASE)
+        )
+        await look.page.keyboard.press("Enter" if words == "pings" else "Escape")
+        await expect(look("palette")).to_have_count(0)
+    await expect(look("pings")).to_be_checked()
+
+
+async def test_every_list_is_moved_in_by_keys_wherever_the_focus_is(look: Look) -> None:
+    for name, keys in (("tools", "jjk"), ("resources", "jjj"), ("prompts", "j"), ("messages", "jjk")):
+        await look.screen("sample", name)
+        await look.page.evaluate("document.activeElement?.blur()")
+        await expect(look.rows(name).first).to_be_visible()
+        for key in keys:
+            await look.page.keyboard.press(key)
+        await expect(look(name)).to_be_focused()
+        await expect(look(name).get_by_role("option", selected=True)).to_have_count(1)
+        await look.page.wait_for_url(re.compile(f"/sample/{name}/."))
+    await look.general("sessions")
+    await expect(look("session").first).to_be_visible()
+    await look.page.keyboard.press("j")
+    await expect(look("session-open").first).to_be_focused()
+
+
 async def test_keys_lead_everywhere_and_the_sheet_tells_them(look: Look) -> None:
     await look.page.keyboard.press("?")
     await expect(look("shortcuts")).to_contain_text("Find")

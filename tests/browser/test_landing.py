@@ -109,3 +109,14 @@ async def test_a_bridge_shows_the_servers_behind_it_and_what_it_watches(browser:
         await expect(upstreams.filter(has_text="broken")).to_contain_text("exit code 3")
         await expect(look("watched").filter(has_text="time://now")).to_contain_text("a read every 0.5 s")
         await look.picture("bridge")
+
+
+async def test_a_command_that_serves_http_is_told_at_once_with_its_address(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "serves.py"
+    path.write_text("import sys, time\nprint('Listening on port 4123', file=sys.stderr, flush=True)\ntime.sleep(120)\n")
+    async with (
+        inspecting(tmp_path, {"Web": command(sys.executable, str(path))}) as one,
+        looking(browser, one, "/Web/overview") as look,
+    ):
+        await expect(look("error")).to_contain_text("It seems to serve HTTP, at http://127.0.0.1:4123/mcp")
+        assert await look("server").first.get_attribute("data-state") == "connecting"

@@ -123,6 +123,8 @@ class ServerView:
     def words_at(self, now: float) -> str:  # noqa: PLR0911 - one for each state
         """Returns the state as text: "connected, answered 2 ms ago", "lost; trying again in 3 s", "not connected"."""
         trouble = "lost" if self.was_connected else "not reached"
+        if self.state in ("error", "disconnected") and self.error is not None and self.error.code == "sign-in-needed":
+            return "sign in needed"
         match self.state:
             case "connected":
                 last = self.last_answer_at
@@ -136,9 +138,7 @@ class ServerView:
                 when = f"in {rough_duration(math.ceil(seconds))}" if seconds > 0 else "now"
                 return f"{trouble}; trying again {when}"
             case "disconnected":
-                if self.error is None:
-                    return "not connected"
-                return "sign in needed" if self.error.code == "sign-in-needed" else f"gave up: {self.error.message}"
+                return "not connected" if self.error is None else f"gave up: {self.error.message}"
             case _:
                 return self.state
 
