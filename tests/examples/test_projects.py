@@ -187,6 +187,27 @@ def test_the_container_is_well_described() -> None:
     checked(BIN / "hadolint", EXAMPLES / "replicas/Dockerfile")
 
 
+def builder() -> str | None:
+    """The program that builds containers here. Docker needs its daemon, too."""
+    if shutil.which("docker") and not subprocess.run(["docker", "info"], check=False, capture_output=True).returncode:
+        return "docker"
+    return shutil.which("buildah")
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_the_container_is_built_from_the_wheel(tmp_path: Path) -> None:
+    program = builder()
+    if program is None:
+        pytest.skip("neither Docker nor Buildah is at hand")
+    shutil.copytree(EXAMPLES / "replicas", tmp_path / "examples/replicas")
+    wheel = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", EXAMPLES.parent]
+    subprocess.run(wheel, check=True, capture_output=True)
+    made = ["build", "-f", "examples/replicas/Dockerfile", "-t", "tidings-weather-test", "."]
+    done = subprocess.run([program, *made], check=False, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_manifests_and_workflows_are_valid(tmp_path: Path) -> None:
     check = BIN / "check-jsonschema"
     checked(check, "--builtin-schema", "vendor.compose-spec", EXAMPLES / "replicas/compose.yaml")
