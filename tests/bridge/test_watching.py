@@ -311,3 +311,12 @@ async def test_the_status_says_how_old_a_copy_is() -> None:
         assert 0 <= watched["lag"] < 5
         assert watched["reads"] == 1
         assert watched["trouble"] is None
+
+
+async def test_a_watched_tool_that_a_server_does_not_have_is_reported() -> None:
+    watch = CallWatch("shop", "cuont", {"item": "apples"})
+    async with using(BridgeServer([spec(Shop(), watches=[watch])])) as client:
+        (server,) = json.loads((await client.read_resource("bridge://status")).text)["servers"]
+        (notice,) = server["notices"]
+        assert "no tool 'cuont'" in notice
+        assert "'count'" in notice

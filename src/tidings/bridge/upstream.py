@@ -16,6 +16,7 @@ import mcp_types as types
 
 from tidings._kit.backoff import Backoff, Pauses
 from tidings._kit.bounded_json import as_dict, as_list
+from tidings._kit.suggest import did_you_mean
 from tidings._kit.tasks import Wakeup
 from tidings._version import __version__
 from tidings.bridge.settings import ClientCredentials, Json, UpstreamSpec
@@ -279,6 +280,7 @@ class Upstream:
         """Returns what is wrong with a list, if anything is, and logs it."""
         names = Counter(str(item.get("name")) for item in event.items if event.name in ("tools", "prompts"))
         twice = [name for name, number in names.items() if number > 1]
+        missing = [watch.tool for watch in self.spec.watches if event.name == "tools" and watch.tool not in names]
         text = ""
         if event.error is not None:
             text = f"Its {event.name} could not be loaded: {event.error}"
@@ -286,6 +288,8 @@ class Upstream:
             text = f"It has more than {_MOST_ITEMS:,} {event.name}: only the first of them are offered."
         elif twice:
             text = f"It has several {event.name} of the name {twice[0]!r}: only the last of them is offered."
+        elif missing:
+            text = f"It has no tool {missing[0]!r}, which is to be watched.{did_you_mean(missing[0], names)}"
         if text and text != self.notices.get(event.name):
             logger.warning("%s: %s", self.spec.name, text)
         return text
