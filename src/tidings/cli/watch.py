@@ -111,10 +111,10 @@ class _Watch:
     def _log_state(self, event: Any) -> None:
         if event.error is not None and not self._away and event.old == "connected":
             self._away = True
-            logger.info("The connection was lost (%s) Waiting for the server.", event.error.message)
+            logger.info("The connection was lost: %s Waiting for the server.", event.error.message)
         elif event.error is not None and event.next_retry is not None:
             seconds = event.next_retry.timestamp() - time.time()
-            logger.info("The server is still away (%s) Trying again in %.0f s.", event.error.message, seconds)
+            logger.info("The server is still away: %s Trying again in %.0f s.", event.error.message, seconds)
         elif event.new == "connected" and self._away:
             self._away = False
             logger.info("The server is back.")

@@ -48,6 +48,18 @@ async def test_one_key_signs_in_and_another_signs_out(authorization: Authorizati
             await asyncio.create_task(agree(dialog._signing_in.address))
             await until(pilot, lambda: view.state == "connected")
             assert not isinstance(app.screen, SignInDialog)
+            await until(pilot, lambda: view.tools and "Sign in" not in screen(pilot).splitlines()[0])
+            authorization.revoke_all()
+            app.choose("guarded", "tools", "whoami")
+            await pilot.press("ctrl+r")
+            await until(pilot, lambda: "Sign in" in screen(pilot).splitlines()[0])
+            await pilot.press("S")
+            await until(pilot, lambda: isinstance(app.screen, SignInDialog) and "Open: http" in screen(pilot))
+            again = app.screen
+            assert isinstance(again, SignInDialog)
+            assert again._signing_in is not None
+            await asyncio.create_task(agree(again._signing_in.address))
+            await until(pilot, lambda: view.state == "connected" and "Sign in" not in screen(pilot).splitlines()[0])
 
             await pilot.press("O")
             await until(pilot, lambda: "Sign out" in screen(pilot))

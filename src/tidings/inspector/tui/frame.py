@@ -92,7 +92,8 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
         if fact:
             chips += [BarPart("  "), BarPart(f" {one_line(fact)} ", "soft on hover")]
     state = [BarPart("   "), BarPart(shape + " ", ink), BarPart(one_line(view.words), "soft" if ink == "ok" else ink)]
-    if view.error is not None and view.error.code == "sign-in-needed":
+    last = getattr(next(reversed(view.requests.values()), None), "error", None)  # A revoked token closes no connection.
+    if any(error is not None and error.code == "sign-in-needed" for error in (view.error, last)):
         button = BarPart(" Sign in ", "b-accent on chosen", "app.sign_in")
         state = [BarPart("   "), button, BarPart(" S", "faint"), *state]
     target = [BarPart("   "), BarPart(one_line(target_of(view.entry or {})), "faint")]
@@ -104,7 +105,7 @@ def show_facts(bar: Bar, view: ServerView | None) -> None:
         ([*mark, *name, *chips, *state], key),
         ([*mark, *name, *state], key),
         ([*mark, *name, *state], []),
-        ([*state[1:], BarPart("   "), *name], []),
+        ([*mark, BarPart(one_line(view.title, 24), "b-ink"), *state], []),
     )
 
 

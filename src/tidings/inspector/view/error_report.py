@@ -61,7 +61,10 @@ def error_view(error: BaseException, *, is_command: bool = False, method: str | 
         who, cure = "you", "Correct the address of this server."
     size = weigh(error.data, _MOST_PAYLOAD)
     payload: Any = plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size)
+    # Advice for programs, in the words of the inspector: a key or a button signs in.
     message = _TIMEOUT.sub(r"the \2 timeout of its entry", error.message)
+    message = message.replace(' Run `tidings sign-in`, or pass a token: connect(url, token="...").', "")
+    message = message.replace("connect with era='legacy'", "set the era of this server to legacy")
     facts = message, error.code, error.category.value, who, cure, error.help, error.retryable
     return ErrorView(*facts, error.method or method, error.elapsed, payload)
 

@@ -161,7 +161,8 @@ class CallForm(Container):
                 self._shown = "hint"
                 self._state.show([])
                 words = f"The result appears here. ctrl+r {self.callee.verb.lower()}s it."
-                self.reader.show(sentence_page(f"{words}\n\n{self.callee.description}"))
+                about = self.callee.description if len(self.callee.description) > 140 else ""  # Cut beside the form.
+                self.reader.show(sentence_page(f"{words}\n\n{about}"))
             return
         now = self._pane.inspector.now()
         words, ink = request_state(request, now)

@@ -42,7 +42,8 @@ class Questions(Vertical):
         super().__init__(id=id)
         self.table: Table[Asked] = Table(lambda asked: (asked[0], asked[1].id), lambda asked: asked[1].message)
         self.list = RowList(self.table, self._draw, empty="Nobody asks anything of you.")
-        self.form, self._reader = Form(self._leave_form), TextView(classes="asked")
+        self.form = Form(lambda: self.list.focus() if self.list.display else self.action_close())
+        self._reader = TextView(classes="asked")
         self._head, self._buttons = Bar("hover"), Bar("hover")
         self._shown: object = None
 
@@ -69,9 +70,6 @@ class Questions(Vertical):
         """Gives the focus to the list; where it is hidden, to the answer."""
         field = next((each for each in self.form.query("*") if each.focusable), self._reader)
         (self.list if self.list.display else field).focus()
-
-    def _leave_form(self) -> None:
-        (self.list.focus if self.list.display else self.action_close)()
 
     def action_close(self) -> None:
         if self.has_class("open"):

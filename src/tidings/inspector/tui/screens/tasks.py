@@ -50,7 +50,7 @@ def error_page(error: ErrorView) -> TextPage:
     whose = {"you": "What was asked for", "this program": "Tidings"}
     fault = f"{whose.get(error.who, error.who.capitalize())} is at fault"
     parts: list[Part] = [[("✕ ", "bad"), (fault, "b-bad"), (f"   {one_line(error.code)}", "faint")], []]
-    parts.append(PlainPage(error.message.partition(" Run `tidings sign-in`")[0]))  # Here a key does it.
+    parts.append(PlainPage(error.message))
     if error.cure:
         parts += [[], [("What to do", "b-ink")], PlainPage(error.cure)]
     if error.help:
