@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.html.choose import best_cut, compiled, evened, loaded, model, shares
-from tidings.web.extract.html.page import read_page
+from tidings.web.extract.html.choose import best_cut, compiled, loaded, model, shares
 from tidings.web.extract.html.read import read_html
 from tidings.web.extract.model import ExtractOptions
 
@@ -39,12 +38,6 @@ def test_no_other_cut_is_better(blocks: list[tuple[float, int]]) -> None:
     assert worth(best_cut(likely, sizes)) == pytest.approx(best)
 
 
-def test_odds_move_a_little_towards_those_of_the_same_kind_of_container() -> None:
-    blocks = read_page(b"<p>one<p>two three four<div>five", "https://harbour.example/").blocks.blocks
-    assert evened(blocks, [1.0, -1.0, 3.0]) == pytest.approx([0.7, -0.9, 3.0])
-    assert evened([], []) == []
-
-
 @pytest.mark.parametrize(
     ("head", "heading"),
     [
@@ -65,6 +58,17 @@ def test_a_headline_that_the_title_does_not_say_is_kept_wherever_it_stands() -> 
     page = f"<title>News</title><body><h1>All ferries late</h1><ul><li><a href=/>A</a></ul>{text * 4}"
     found = read_html(page.encode(), None, "https://example.org/", ExtractOptions())
     assert found.text.startswith("All ferries late\n")
+
+
+def test_a_listing_is_kept_if_its_entries_are_named_like_what_stands_beside_a_text() -> None:
+    entry = (
+        '<div class="summary-item recirc"><h3><a href="/{0}">Story {0} of the harbour and of its boats</a></h3>'
+        "<p>On the day {0} of the month, all ferries were late, and those who waited went home again.</p></div>"
+    )
+    entries = "".join(entry.format(number) for number in range(20))
+    page = f"<title>Science</title><body><main><h1>Science</h1><div class=list>{entries}</div></main>"
+    found = read_html(page.encode(), None, "https://example.org/category/science/", ExtractOptions())
+    assert all(f"On the day {number} of" in found.text for number in range(20))
 
 
 TREE = [0, 1.5, -1.0, [1, 0.5, 2, 3.0]]

@@ -30,7 +30,6 @@ from tidings.web.extract.html.features import KINDS, NAMES, block_features, page
 from tidings.web.extract.html.page import HtmlPage
 from tidings.web.extract.html.vocabulary import ARTICLE, ASIDE, DIALOG, FOOTER, HEADER, HEADINGS, MAIN, NAV
 
-ALIKE = 0.2  # The share that the blocks in containers of the same kind have in a block's odds.
 # The extra price of a word that is kept from an article: readers miss its last words less than they mind the comments
 # and teasers after it. Measured on pages of sites that are not held out.
 STRICTNESS = 0.5
@@ -115,29 +114,18 @@ def kind_of(page: HtmlPage) -> tuple[str, list[float]]:
     return KINDS[found.index(max(found))], found
 
 
-def evened(blocks: Sequence[PageBlock], odds: Sequence[float]) -> list[float]:
-    """Returns odds that are moved a little towards those of all blocks, by words, in containers of the same kind."""
-    totals, words = defaultdict[str, float](float), defaultdict[str, int](int)
-    for block, own in zip(blocks, odds, strict=True):
-        totals[block.node.key] += own * block.words
-        words[block.node.key] += block.words
-    usual = {key: totals[key] / number for key, number in words.items()}
-    return [(1 - ALIKE) * own + ALIKE * usual[block.node.key] for block, own in zip(blocks, odds, strict=True)]
-
-
 def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None) -> list[int]:
     """Returns the numbers of the blocks to keep, in the order of the page; `prior` is the choice of the last look."""
     blocks, learned = page.blocks.blocks, model()
     rows = block_features(page, learned.names, learned.texts)
     for row in rows:
         row.extend(kinds)
-    odds, kept, left = (prior or Prior()).weighed(blocks, evened(blocks, list(map(learned.odds, rows))))
+    odds, kept, left = (prior or Prior()).weighed(blocks, list(map(learned.odds, rows)))
     likely = [1 / (1 + math.exp(-each)) for each in odds]
     strictness = 1 + STRICTNESS * kinds[0]
     keep = set(best_cut(likely, [block.words for block in blocks], strictness)) | kept
-    above: set[int] = (
-        set()
-    )  # the headings directly above kept blocks: they are short, so the model tends to reject them
+    # The headings directly above kept blocks are short, so the model tends to reject them.
+    above: set[int] = set()
     for index in keep:
         place = index - 1
         while place >= 0 and place not in keep and blocks[place].node.tag in HEADINGS:
@@ -252,7 +240,11 @@ class Prior:
         """Returns the odds of the blocks with what is known of them; the blocks to keep, and those to leave out."""
         moved, keep, leave = list(odds), set[int](), set[int]()
         if not self._known:
-            return moved, keep, _beside(blocks, range(len(blocks)), certain=True)
+            likely = sum(block.words for block, one in zip(blocks, odds, strict=True) if one > 0)
+            beside = _beside(blocks, range(len(blocks)), certain=True)
+            # If most of what is likely has such a name, as the entries of a listing may have, the name says nothing.
+            lost = sum(blocks[number].words for number in beside if odds[number] > 0)
+            return moved, keep, set() if 2 * lost > likely else beside
         seen: Counter[tuple[int, int | None]] = Counter()
         marks = list(_fingerprints(blocks))
         beside = _beside(blocks, range(len(blocks)), certain=False)
