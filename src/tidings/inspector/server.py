@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from tidings.client.transports.tap import Tap
     from tidings.inspector.recorder import KnownServer, MakeRecord, Recorder
 
-# A client that is inspected notices a lost server within two seconds and never gives up. It does not check the results
-# of tools: the inspector shows them beside their problems.
+# A client that is inspected notices a lost server within two seconds and never gives up. After half a minute it tries
+# less often, so that a kept session is not full of its tries. It does not check the results of tools: the inspector
+# shows them beside their problems.
 CONFIG: Final = ClientConfig(
     timeouts=Timeouts(ping=2.0, ping_interval=1.0),
-    backoff=Backoff(delays=(0.5, 1.0), tries=None),
+    backoff=Backoff(delays=(0.5, *[1.0] * 30, 5.0), tries=None),
     cache=CacheLimits(entries=1_000, size=32 * 2**20),
     concurrency=32,
     history=0,
