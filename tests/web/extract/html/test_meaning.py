@@ -82,6 +82,11 @@ def test_inline_markup_keeps_its_meaning(html: str, said: str) -> None:
         ("<p><code><span>foo</span><span>Bar</span></code> and <i>x</i><sup>2</sup></p>", "`fooBar` and *x*^2"),
         ('<p><span class="drop">O</span>nce upon a time</p>', "Once upon a time"),
         ("<p><span>10:</span><span>30</span></p>", "10:30"),
+        ("<div><strong>Temperature</strong>12 °C</div>", "**Temperature** 12 °C"),
+        ("<p><cite>ann wrote:</cite>Hello</p>", "ann wrote: Hello"),
+        ("<p><b>H</b>2O, <i>bold</i>ly</p>", "**H**2O, *bold*ly"),
+        ("<div><span>HUMIDITY</span><span>40%</span><span>min</span><span>-4°</span></div>", "HUMIDITY 40%min -4°"),
+        ("<p><span>One</span><span>two</span></p><p>Mc<b>Donald</b></p>", "Onetwo\n\nMc**Donald**"),
     ],
 )
 def test_a_label_and_its_value_are_two_words(html: str, said: str) -> None:
@@ -102,6 +107,12 @@ def test_cells_that_span_rows_and_columns_shift_no_other() -> None:
     ]
 
 
+def test_a_cell_that_spans_rows_ends_with_its_part_of_the_table() -> None:
+    table = """<table><thead><tr><th>K</th><th>V</th></tr></thead><tbody><tr><td rowspan="9">X</td><td>1</td></tr>
+    <tr><td>2</td></tr></tbody><tbody><tr><td rowspan="0">Y</td><td>3</td></tr><tr><td>4</td></tr></tbody></table>"""
+    assert markdown(table).splitlines()[2:] == ["| X | 1 |", "| X | 2 |", "| Y | 3 |", "| Y | 4 |"]
+
+
 def test_code_in_a_cell_stays_in_the_table_and_line_numbers_beside_code_do_not_make_one() -> None:
     table = """<table><tr><th>Call</th><th>Example</th></tr><tr><td>get</td><td><pre><code>a = get()
 b = a | 1</code></pre></td></tr></table>"""
@@ -110,6 +121,17 @@ b = a | 1</code></pre></td></tr></table>"""
     assert markdown(code) == "```\nx = 1\ny = 2\n```"
     numbers = '<td class="linenos"><pre>1\n2</pre></td>'
     assert markdown(code.replace("<td", numbers + "<td")) == "```\nx = 1\ny = 2\n```"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '<table><tr><td class="gutter"><pre>1\n2\n</pre></td><td><pre>x = 1\ny = 2</pre></td></tr></table>',
+        '<span class="linenos">1</span>x = 1\n<span class="linenos">2</span>y = 2',
+    ],
+)
+def test_numbers_of_lines_within_code_are_no_code(code: str) -> None:
+    assert markdown(f'<pre><code class="language-python">{code}</code></pre>') == "```python\nx = 1\ny = 2\n```"
 
 
 def test_lines_of_code_that_are_elements_stay_lines() -> None:
@@ -137,6 +159,11 @@ def test_the_language_is_found_two_containers_up() -> None:
         ("brush: js; toolbar: false", "", "js"),
         ("sourceCode python", "", "python"),
         ("prettyprint lang-py", "", "py"),
+        ("mw-highlight mw-highlight-lang-python mw-content-ltr", "", "python"),
+        ("language-ts vp-adaptive-theme", "shiki shiki-themes github-light", "ts"),
+        ("", "rust hljs", "rust"),
+        ("", "json", "json"),
+        ("", "hljs language-undefined", ""),
     ],
 )
 def test_a_fence_names_the_language_alone(outer: str, inner: str, language: str) -> None:
@@ -192,6 +219,45 @@ def test_each_post_of_a_forum_names_its_author_and_marks_what_it_quotes() -> Non
         assert not any(line.strip("*:# ") in {"alice", "bob", "carol"} for line in lines[author + 1 : text])
     assert "> too short" in lines
     assert "> Build on." in lines
+
+
+WORDS = (
+    "My bridge is too short for the river, what can I do about it?",
+    "Then you have to build on, which takes a year and much wood.",
+)
+POSTS_1 = "".join(  # as of vBulletin 3
+    f"""<div><table id="post{number}" class="tborder"><tr><td class="thead">01-0{number}-2024</td></tr>
+    <tr><td class="alt2">
+    <a class="bigusername">{name}</a><div>Posts: 1{number}</div></td><td class="alt1"><div id="post_message_{number}">
+    <div><table><tr><td class="alt2"><div>Originally Posted by <b>zoe</b></div><div>Bridges of stone are best, {number}
+    of them even more so, they say.</div></td></tr></table></div>{said}</div></td></tr></table></div>"""
+    for number, (name, said) in enumerate(zip(("alice", "bob"), WORDS, strict=True), 1)
+)
+POSTS_2 = "".join(  # as of vBulletin 4
+    f"""<li class="postcontainer" id="post_{number}"><a class="username"><b>{name}</b></a><div class="postbody"><div>
+    <blockquote class="postcontent restore">{said}</blockquote></div></div></li>"""
+    for number, (name, said) in enumerate(zip(("alice", "bob"), WORDS, strict=True), 1)
+)
+POSTS_3 = "".join(  # as of Hacker News
+    f"""<tr class="athing comtr" id="{number}"><td><table><tr><td class="default"><a class="hnuser">{name}</a>
+    <div class="comment"><div class="commtext">{said}</div></div></td></tr></table></td></tr>"""
+    for number, (name, said) in enumerate(zip(("alice", "bob"), WORDS, strict=True), 1)
+)
+
+
+@pytest.mark.parametrize(
+    ("posts", "quotes"), [(POSTS_1, 2), (f"<ol id=posts>{POSTS_2}</ol>", 0), (f"<table>{POSTS_3}</table>", 0)]
+)
+def test_the_words_of_each_poster_stand_below_the_name_and_no_others_do(posts: str, quotes: int) -> None:
+    page = f"<html><head><title>Bridge | Forum</title></head><body class=forum><h1>Bridge</h1>{posts}</body></html>"
+    found = extract(page.encode(), "text/html", "https://forum.example.org/showthread.php?t=1")
+    assert found.kind == "forum"
+    said = found.markdown
+    assert said.index("alice") < said.index(WORDS[0]) < said.index("bob") < said.index(WORDS[1])
+    assert said.count("Originally Posted by") == said.count("Bridges of stone") == quotes
+    lines = said.splitlines()
+    assert not any(line.startswith(">") and (WORDS[0] in line or WORDS[1] in line) for line in lines)
+    assert all(line.startswith("> ") for line in lines if "Bridges of stone" in line)
 
 
 def test_links_can_be_footnotes_or_left_out() -> None:

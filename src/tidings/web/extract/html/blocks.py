@@ -5,6 +5,7 @@ words and words in links, and reads the attributes (names, semantics, visibility
 begin and end are kept beside the text, so that a block can become Markdown without another walk.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -31,11 +32,19 @@ _SCRIPTS: Final = frozenset(("sup", "sub", "rt"))
 _DEEPEST = 151  # Levels of the walk, including the body; deeper elements become one run of text.
 
 
+_COLON: Final = re.compile(r"[^\W\d_]:$")
+_LABEL: Final = re.compile(r"[^\W\d_]{4}$|" + _COLON.pattern)
+_SHOUTED: Final = re.compile(r"\b[A-Z]{4,}$")  # A label such as HUMIDITY.
+_DEGREES: Final = re.compile(r"[-+\N{MINUS SIGN}]\d[\d.,]*\s?[°%€]")
+
+
 def _apart(before: str, after: str) -> bool:
     """Returns whether two inline elements that touch are a label and its value, which style sheets set apart."""
     end, start = before[-1], after[0]
     if end == ":":
         return start.isalnum() and before[-2:-1].isalpha()
+    if (start.isdigit() and _SHOUTED.search(before)) or (end.isalpha() and _DEGREES.match(after)):
+        return True
     begins = start.isupper() and (end.islower() or end.isdigit() or (end.isupper() and after[1:2].islower()))
     return begins or (start.isdigit() and end.islower())
 
@@ -149,6 +158,7 @@ class Blocks:
                 if way is None:
                     if self._pieces or self._marks:
                         self._end(node)
+                        edge = touching = -1
                     if node.parent is None:
                         break
                     node = node.parent
@@ -161,6 +171,9 @@ class Blocks:
                 text = element.tail
                 if way is not None and not text:
                     ended, edge = tag, len(self._pieces)
+                elif way is not None and text and text[0].isalnum() and self._pieces and not self._code:
+                    label = _LABEL if text[0].isdigit() and tag not in _SCRIPTS else _COLON
+                    text = f" {text}" if label.search(self._pieces[-1]) else text
             elif way == SKIP:
                 text = skip(walk, element)
             elif way == POINT:
@@ -180,6 +193,7 @@ class Blocks:
                     if way is None:
                         if self._pieces or self._marks:
                             self._end(node)
+                            edge = touching = -1
                         node = Node(element, tag, node, node.depth + 1, BY_TAG.get(tag, 0) | semantics, tag)
                         self.nodes.append(node)
                         if named:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from tidings.web.extract.html.tree import Element, drop
+from tidings.web.extract.html.vocabulary import MARKUP
 
 FORMULA_NAMES: Final = (b"math", b"MATH", b"arithmatex")  # A page with a formula has one of them.
 _DRAWN: Final = re.compile(r"(?:^|\s)(?:katex|katex-display|MathJax\w*|mwe-math-element)(?:\s|$)")
@@ -96,16 +97,13 @@ def _linear(element: Element, depth: int) -> str:
         return form.format(*inner, group=[one if len(one) == 1 else f"{{{one}}}" for one in inner])
     if tag == "msqrt":
         return f"\\sqrt{{{' '.join(inner)}}}"
-    return {"mtable": " \\\\ ", "mtr": " & "}.get(tag, " ").join(inner if tag == "mtable" else filter(None, inner))
+    joined = {"mtable": " \\\\ ", "mtr": " & "}.get(tag, " ").join(inner if tag == "mtable" else filter(None, inner))
+    return f"\\begin{{matrix}} {joined} \\end{{matrix}}" if tag == "mtable" else joined
 
 
 _EMBEDDED: Final = {"iframe": "Embedded page", "video": "Video", "audio": "Audio", "object": "Embedded object"}
-_VIDEOS: Final = re.compile(r"//(?:www\.)?(?:youtube(?:-nocookie)?\.com|youtu\.be|player\.vimeo\.com|vimeo\.com|"
-                            r"(?:www\.)?dailymotion\.com|player\.twitch\.tv)/")  # fmt: skip
-_UNSEEN_FRAMES: Final = re.compile(
-    r"googletagmanager|doubleclick|googlesyndication|adservice|amazon-adsystem|recaptcha|/gtm|facebook\.com/tr|"
-    r"^about:|^javascript:|^data:", re.IGNORECASE
-)  # fmt: skip
+_VIDEOS: Final = re.compile(MARKUP["videos"])
+_UNSEEN_FRAMES: Final = re.compile(MARKUP["unseen_frames"], re.IGNORECASE)
 _SMALL: Final = frozenset(("0", "1", "0px", "1px"))
 _SOURCES: Final = ("data-src", "data-lazy-src", "data-original", "data-url", "src", "data")
 _EMOJI: Final = re.compile(r"(?:^|[\s_-])(?:emoji|smiley|smilie)", re.IGNORECASE)
@@ -128,7 +126,7 @@ def embedded(element: Element) -> tuple[str, str] | None:
 
 def _sources(element: Element) -> Iterator[str]:
     for one in (element, *element.iter("source")):
-        yield from (value for key in _SOURCES if (value := (one.get(key) or "").strip()))
+        yield from (value for key in _SOURCES if (value := (one.get(key) or "").strip()) and value != "about:blank")
 
 
 def picture(element: Element) -> tuple[str, str]:

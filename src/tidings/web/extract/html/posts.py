@@ -8,38 +8,33 @@ words of one person must not read as those of another.
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
 from tidings.web.extract.html.tree import Element
-from tidings.web.extract.html.vocabulary import GROUPS
+from tidings.web.extract.html.vocabulary import GROUPS, MARKUP
 
 _SORTS: Final = [name for name, _ in GROUPS]
 _COMMENT: Final = 1 << _SORTS.index("comment")
 _POST: Final = 1 << _SORTS.index("post") | _COMMENT
-_QUOTE: Final = re.compile(
-    r"(?:^|[\s_-])(?:bb|bbcode[_-]?)?(?:block-?)?quot(?:e|ed)(?:block|body|content|container)?(?:\s|$)|--quote\b",
-    re.IGNORECASE,
-)
-_AUTHOR: Final = re.compile(
-    r"(?:^|[\s_-])(?:author|username|user-?name|user-?details|poster|nick(?:name)?|hnuser|comment-?author|creator|byline"
-    r"|display-?name|member-?name|fn)(?:[\s_-]|$|name|link)", re.IGNORECASE
-)  # fmt: skip
+_QUOTE: Final = re.compile(MARKUP["quote"], re.IGNORECASE)
+_AUTHOR: Final = re.compile(MARKUP["author"], re.IGNORECASE)
 _ITEMS: Final = re.compile(r"schema\.org/(?:Comment|Answer|Question|DiscussionForumPosting|UserComments)")
 _LONGEST: Final = 60  # Characters of a name.
 _WORDS: Final = 5
-_SAYS: Final = re.compile(
-    r"^(?:by|from|von|par|por|da)\s+|\s+(?:says|said|wrote|writes|schrieb|sagt|a dit):?$|:$", re.IGNORECASE
-)
+_SAYS: Final = re.compile(MARKUP["says"], re.IGNORECASE)
 _LEAST_COMMENT: Final = 4  # Words; fewer are a button or a date.
 
 
 def is_quote(node: Node) -> bool:
     """Returns whether a container holds words of somebody else."""
-    if node.tag == "blockquote":
-        return True
+    if node.tag == "blockquote":  # That of vBulletin 4 holds a whole post.
+        return "postcontent" not in (node.element.get("class") or "")
     names = node.element.get("class") if node.names else None
-    return bool(names) and node.tag in {"div", "aside", "section", "td"} and _QUOTE.search(names or "") is not None
+    if node.tag == "td" and names:  # vBulletin 3 has only the words.
+        return "".join(islice(node.element.itertext(), 3)).lstrip().startswith("Originally Posted by")
+    return bool(names) and node.tag in {"div", "aside", "section"} and _QUOTE.search(names or "") is not None
 
 
 def comments_of(page: Blocks) -> set[int]:
@@ -62,13 +57,14 @@ class Posts:
     """Knows the post of each block, and the author of each post."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
-        alike = Counter((node.parent, node.tag, *node.names) for node in nodes if node.words)
+        alike = Counter((node.tag, *node.names) for node in nodes if node.words)
         self._posts: set[Node] = set()
         for node in nodes:
             item = _ITEMS.search(node.element.get("itemtype") or "") is not None
-            named = bool(node.groups & _POST) and node.tag in {"div", "article", "li", "section", "tr", "table", "td"}
-            often = alike[(node.parent, node.tag, *node.names)] > 1
-            if node.words and (item or (named and often) or node.element.get("data-author")):
+            named = bool(node.groups & _POST) or "comtr" in node.names
+            named = named and node.tag in {"div", "article", "li", "section", "tr", "table", "td"}
+            often = alike[(node.tag, *node.names)] > 1
+            if node.words and (item or (named and often) or _stated_author(node.element)):
                 self._posts.add(node)
         self._authors: dict[Node, str] = {}
         self._last: Node | None = None
@@ -78,8 +74,9 @@ class Posts:
         post = next(filter(self._author_of, block.node.upwards()), None)
         if post is None or post is self._last:
             return ""
-        self._last = post
-        name = self._authors[post]
+        name, last, self._last = self._authors[post], self._last, post
+        if last is not None and post in last.upwards() and self._authors[last] == name:
+            return ""  # The head of the post was a container of its own.
         return "" if name.lower() in block.text[: 2 * _LONGEST].lower() else name
 
     def _author_of(self, node: Node) -> str:
@@ -88,9 +85,13 @@ class Posts:
         return self._authors.get(node, "")
 
 
+def _stated_author(post: Element) -> str:
+    return post.get("data-author") or post.get("author") or ""
+
+
 def _author(post: Element) -> str:
     """Returns the first of the texts that may be the name of the author, and are like one; none of a quote."""
-    likely = [post.get("data-author") or ""]
+    likely = [_stated_author(post)]
     for one in post.iter("*"):
         names = " ".join(one.get(key) or "" for key in ("class", "itemprop", "rel")) if one is not post else ""
         if _QUOTE.search(names):

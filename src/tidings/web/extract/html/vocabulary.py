@@ -11,20 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-_INLINE_TAGS = (
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp small span "
-    "strike strong sub sup time tt u var wbr ruby rb rt rtc picture g-emoji mjx-container math-renderer"
-)
-INLINE: Final = frozenset(_INLINE_TAGS.split())
-_SILENT_TAGS = (
-    "script style noscript template svg iframe object embed applet head select option datalist textarea "
-    "canvas audio video map link meta title"
-)
-SILENT: Final = frozenset(_SILENT_TAGS.split())
+# Tags; patterns and names in the markup of forums, of code and of embedded pages.
+MARKUP: Final[dict[str, str]] = json.loads(Path(__file__).with_name("markup.json").read_text("utf-8"))
+INLINE: Final = frozenset(MARKUP["inline"].split())
+SILENT: Final = frozenset(MARKUP["silent"].split())
 HEADINGS: Final = frozenset(f"h{level}" for level in range(1, 7))
 # Inline elements whose beginning and end are recorded.
-_MARKED_TAGS = "a b strong i em code kbd samp time sup sub del s strike q rt math"
-MARKED: Final = frozenset(_MARKED_TAGS.split())
+MARKED: Final = frozenset(MARKUP["marked"].split())
 CODE: Final = frozenset(("code", "kbd", "samp"))
 
 PASS, MARK, POINT, SKIP = range(4)

@@ -13,8 +13,8 @@ from tidings.web.extract.html.blocks import BREAK, Node, PageBlock
 from tidings.web.extract.html.embeds import embedded, picture
 from tidings.web.extract.html.page import web_address
 from tidings.web.extract.html.posts import Posts, is_quote
-from tidings.web.extract.html.tree import Element, pieces_within
-from tidings.web.extract.html.vocabulary import CODE, HEADINGS
+from tidings.web.extract.html.tree import Element, drop, pieces_within
+from tidings.web.extract.html.vocabulary import CODE, HEADINGS, MARKUP
 from tidings.web.extract.model import ExtractOptions, escaped, escaped_url, fenced, table
 
 HiddenRange = tuple[int, int]  # Start and end in the Markdown.
@@ -104,17 +104,11 @@ def _links_whole(written: str, start: int, end: int) -> HiddenRange:
     return (max(0, written.rfind("[", 0, start)), end) if ended > begun else (start, end)
 
 
-_LANGUAGE = re.compile(
-    r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight-text|highlight|brush|prettyprint lang)[-:]\s*"
-    r"|(?:sourceCode|hljs|prettyprint|crayon|shiki)\s+)(?!highlight|lang|line|notranslate)([\w+#.]+(?:-[\w+#]+)*)"
-)
+_LANGUAGE = re.compile(MARKUP["code_language"])
+_LINE_NUMBERS = frozenset(MARKUP["line_numbers"].split())
 _DECLARED = ("data-lang", "data-language", "data-enlighter-language")
 # Names that highlighters give to text of no language, or that are no languages.
-_NO_LANGUAGE_NAMES = (
-    "none text plain plaintext nohighlight default auto code block wrapper highlighted copy output console-output txt "
-    "linenums prettyprinted"
-)
-_NO_LANGUAGE = frozenset(_NO_LANGUAGE_NAMES.split())
+_NO_LANGUAGE = frozenset(MARKUP["no_language"].split())
 _AROUND = {  # What is written before and after the text of an element, unless it is there already.
     **dict.fromkeys(("b", "strong"), ("**", "**")),
     **dict.fromkeys(("i", "em"), ("*", "*")),
@@ -339,6 +333,10 @@ def _by_code(blocks: Sequence[PageBlock]) -> Iterator[tuple[Node | None, Iterato
 
 
 def _verbatim(node: Node) -> str:
+    """Returns the text of code without the numbers of its lines."""
+    for one in list(node.element.iter("span", "td")):
+        if one is not node.element and not _LINE_NUMBERS.isdisjoint((one.get("class") or "").split()):
+            drop(one)
     return "".join(text for text, _ in pieces_within(node.element, ()))
 
 
@@ -346,10 +344,13 @@ def _grid(rows: Sequence[tuple[Node, Sequence[tuple[Node, str]]]]) -> list[list[
     """Returns the cells of a table in their columns: a cell that spans several is repeated in each row, not column."""
     grid: list[list[str]] = []
     spanning: dict[int, tuple[int, str]] = {}  # By column: the rows that a cell above still covers, and its text.
+    group: Element | None = None
     for first, cells in rows:
         row: list[str] = []
         texts = {cell.element: text for cell, text in cells}
         line = first.element.getparent()
+        if line is not None and line.getparent() is not group:  # A cell ends with its `tbody`.
+            group, spanning = line.getparent(), {}
         # All cells count, also those without text, which have no block.
         every = [one for one in line if one.tag in {"td", "th"}] if line is not None and line.tag == "tr" else []
         for cell in every or [one.element for one, _ in cells]:
@@ -378,6 +379,8 @@ def _fill(row: list[str], spanning: dict[int, tuple[int, str]]) -> None:
 
 def _span(cell: Element, name: str) -> int:
     said = (cell.get(name) or "").strip()
+    if name == "rowspan" and said == "0":
+        return 65_534  # to the end of the group
     return min(max(int(said), 1), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
 
 
@@ -428,7 +431,7 @@ def _language(element: Element) -> str:
     for one in (element.find(".//code"), element, parent, None if parent is None else parent.getparent()):
         if one is not None:
             for found in _LANGUAGE.finditer(one.get("class") or ""):
-                if (said := found[1].lower()) not in _NO_LANGUAGE:
+                if (said := (found[1] or found[2]).lower()) not in _NO_LANGUAGE:
                     return said.removesuffix("-basic")
             if declared := next(filter(None, map(one.get, _DECLARED)), "").split():
                 return declared[0]
