@@ -55,6 +55,13 @@ def test_white_space_alone_is_no_change() -> None:
         ("counters", "A post. 1,234 views, 5 comments", "A post. 1,299 views, 16 comments"),
         ("counters", "Views: 10 Likes (3)", "Views: 1.2k Likes (4)"),
         ("counters", "1.5M followers", "1.6M followers"),
+        ("counters", "This page was viewed 7,423 times.", "This page was viewed 60,833 times."),
+        ("counters", "In total: 3 registered, 0 hidden and 2 guests", "In total: 1 registered, 1 hidden and 40 guests"),
+        ("stamps", "The time now is 10:43 AM.", "The time now is 1:02 PM."),
+        ("stamps", "It is currently Thu Nov 19, 2026 10:43 pm", "It is currently Fri Nov 20, 2026 1:04 am"),
+        ("link-tokens", "[a](https://x.org/p?utm_campaign=4)", "[a](https://x.org/p?utm_campaign=5)"),
+        ("link-tokens", "[m](/cdn-cgi/l/email-protection#4f89)", "[m](/cdn-cgi/l/email-protection#a5056b)"),
+        ("link-tokens", r"![a \[b\]](https://x.org/a.png?v=1&Signature=5)", r"![a \[b\]](https://x.org/a.png?v=2)"),
         ("relative-times", "Posted 5 minutes ago by A", "Posted 3 hours ago by A"),
         ("relative-times", "about an hour ago", "over 2 years ago"),
         ("relative-times", "vor 5 Minuten", "vor einer Stunde"),
@@ -95,6 +102,8 @@ def test_a_ready_pattern_ignores_what_it_is_called_after(ready: str, before: str
         ("Rain may come in the north.", "Sun may come in the north."),
         ("It lasted 5 days.", "It lasted 6 days."),
         ("Chapter 12 marks the end", "Chapter 13 marks the end"),
+        ("Take it 3 times a day", "Take it 4 times a day"),
+        ("![a](https://x.org/a.png)", "![a](https://x.org/b.png)"),
     ],
 )
 def test_a_ready_pattern_ignores_nothing_else(ready: str, before: str, after: str) -> None:

@@ -19,6 +19,7 @@ from tidings._kit import patterns
 from tidings._kit.patterns import BadPattern, users_pattern
 from tidings._kit.text import expanded, quoted
 from tidings.web.documents.model import version_hash
+from tidings.web.extract.html.choose import LISTS
 from tidings.web.extract.html.selectors import BadSelector, paths
 from tidings.web.extract.model import FeedEntry
 from tidings.web.store.model import StoredVersion
@@ -38,6 +39,7 @@ USUAL = ("relative-times", "counters", "stamps", "link-tokens")
 _LINK_ITEM: Final = re.compile(r"[\s>]*(?:[-*+]|\d+\.)\s+\[.*\)\s*")  # a list item that is only a link
 _LINK: Final = re.compile(r"\[[^\[\]\n]{0,500}+\]\([^()\s]{0,2000}+\)")
 _LINKS: Final = re.compile(rf"{_LINK.pattern}(?: {_LINK.pattern}){{2,}}")  # a list in a line, as of a cell
+_plain = partial(re.sub, r"\d+", "")
 
 _ready = partial(patterns.compiled, syntax="python", multiline=True, longest=5_000, most_repeated=2**62)
 
@@ -94,14 +96,19 @@ def _in_order(text: str) -> str:
 def _texts(entry: StoredVersion, other: StoredVersion, names: Iterable[str] | None) -> list[str]:
     """Returns what is compared: the content, the title, these facts, and what the choice of blocks left out."""
     packet = entry.packet
+    content = packet["content"]
+    kinds = {kind for each in (entry, other) for kind in each.memory.split("\n", 2)[1:2]}
+    if kinds and kinds <= LISTS:  # Their order does not count, except in tables.
+        lines = content.splitlines()
+        content = "\n".join(sorted(lines, key=lambda line: "|" if line.startswith("|") else _plain(line)))
     if names is None:  # It was stored before there were facts, and its title may have been found in another way.
-        return [packet["content"]]
+        return [content]
     facts = packet.get("facts", {})
     # A page may count as modified once a day.
     values = (facts.get(name, "")[: 10 if name == "modified" else None] for name in names)
     # The order of what was left out does not count, nor do numbers for it.
-    left_out = sorted(entry.beside(other).splitlines(), key=partial(re.sub, r"\d+", ""))
-    return [packet["content"], packet["metadata"].get("title", ""), *values, "\n".join(left_out)]
+    left_out = sorted(entry.beside(other).splitlines(), key=_plain)
+    return [content, packet["metadata"].get("title", ""), *values, "\n".join(left_out)]
 
 
 def same_content(before: StoredVersion, after: StoredVersion, ignore: IgnoreRules) -> bool:

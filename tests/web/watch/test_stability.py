@@ -98,6 +98,56 @@ def test_a_memory_that_cannot_be_read_is_none() -> None:
     assert read(story(), memory) == (plain, memory)
 
 
+def test_a_page_whose_names_all_differ_is_the_same() -> None:
+    page = story("<div class=aside><p>Part 3</p></div>", "<h2>Quick summary</h2><div class=x><b>Recommended:</b></div>")
+    text, memory = read(page)
+    for number in range(3):
+        named = page.replace("<div", f"<div id=n{number}").replace("class=", f"class=css{number}-")
+        again, memory = read(named.replace("<p>", f"<p class=p{number}>"), memory)
+        assert again == text
+
+
+def test_a_short_line_beside_a_chosen_block_is_chosen() -> None:
+    page = story()
+    memory = read(page)[1]
+    assert "No ferry today." in read(page.replace("<p>Part 4", "<p class=new>No ferry today.</p><p>Part 4"), memory)[0]
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "<div id=onetrust-banner-sdk><p>We use cookies for the pages that you see, and for all the others.</p></div>",
+        "<ins class=adsbygoogle><p>Buy the best oars of the harbour, today only, at half of the price.</p></ins>",
+    ],
+)
+def test_banners_are_left_out_from_the_first_look_on(noise: str) -> None:
+    text, memory = read(story(noise))
+    assert text == read(story())[0]
+    assert read(story(), memory)[0] == text
+
+
+def tiles(*names: str) -> str:
+    rows = (
+        f"<div class=card><h4><a href=/{name}>{name} of the week</a></h4><p>From € 9 in blue</p></div>"
+        for name in names
+    )
+    head = "<html><head><title>Boats</title></head><body class=category><h1>Boats</h1><div class=product-grid>"
+    return f"{head}{''.join(rows)}</div></body></html>"
+
+
+async def test_the_order_of_a_listing_is_no_change_and_what_is_listed_is() -> None:
+    names = ["Oars", "Nets", "Sails", "Ropes", "Hooks", "Lamps", "Masts", "Rafts"]
+    page = Changing(tiles(*names), "text/html")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        page.body = tiles(*reversed(names))
+        await here.later()
+        assert here.heard()[0] == []
+        page.body = tiles(*names[:-1], "Boats")
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+
+
 def with_ad(chance: random.Random, around: str = "css-1f3") -> str:
     return f'<div class="{around}"><span>Advertisement</span><p>{title(chance)} and {title(chance)}. Buy.</p></div>'
 

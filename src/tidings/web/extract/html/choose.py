@@ -16,18 +16,20 @@ import json
 import math
 import re
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from itertools import islice
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, cast
 
-from tidings.web.extract.html.blocks import Node, PageBlock
+from tidings.web.extract.html.blocks import Blocks, Node, PageBlock
 from tidings.web.extract.html.features import KINDS, NAMES, block_features, page_features
 from tidings.web.extract.html.page import HtmlPage
+from tidings.web.extract.html.posts import is_quote
 from tidings.web.extract.html.vocabulary import ARTICLE, ASIDE, DIALOG, FOOTER, HEADER, HEADINGS, MAIN, NAV
 
 # The extra price of a word that is kept from an article: readers miss its last words less than they mind the comments
@@ -131,7 +133,7 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
         while place >= 0 and place not in keep and blocks[place].node.tag in HEADINGS:
             above.add(place)
             place -= 1
-    keep |= above
+    keep |= above | _quoted(page.blocks, keep)
     # The first `h1` is kept, unless the title or a kept block has the same text.
     first = next((index for index, block in enumerate(blocks) if block.node.tag == "h1"), None)
     if first is not None and keep:
@@ -139,6 +141,27 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
         if text.lower() not in page.title.lower() and not any(text in blocks[index].text for index in keep):
             keep.add(first)
     return sorted(keep - left)
+
+
+def _quoted(page: Blocks, keep: Collection[int]) -> set[int]:
+    """Returns the blocks of quotes right before or after a kept block, unless all of their words are kept anyway."""
+    quotes = {node for node in page.nodes if node.tag in {"blockquote", "td"} and is_quote(node)}
+    inside: defaultdict[Node, list[int]] = defaultdict(list)
+    for number, block in enumerate(page.blocks if quotes else ()):
+        if around := [node for node in block.node.upwards() if node in quotes]:
+            inside[around[-1]].append(number)
+    found: set[int] = set()
+    said = "|".join(page.blocks[n].text for n in sorted(keep)) if inside else ""
+    for quote, numbers in inside.items():
+        # Some have a title in a container of their own, or are tables.
+        levels = 6 if quote.tag == "td" else 2 if quote.parent and is_quote(quote.parent) else 1
+        above = set(islice(quote.upwards(), 1, levels + 1))
+        sides = [each for each in (numbers[0] - 1, numbers[-1] + 1) if each in keep]
+        beside = any(not above.isdisjoint(page.blocks[each].node.upwards()) for each in sides)
+        new = any(number in keep or page.blocks[number].text not in said for number in numbers)
+        if beside and new:
+            found.update(numbers)
+    return found
 
 
 def best_cut(likely: Sequence[float], sizes: Sequence[int], strictness: float = 1.0) -> list[int]:
@@ -155,16 +178,13 @@ def best_cut(likely: Sequence[float], sizes: Sequence[int], strictness: float = 
     return order[:cut]
 
 
+_BESIDE: Final[dict[str, str]] = json.loads(Path(__file__).with_name("beside.json").read_text("utf-8"))
 _KNOWN: Final = 8.0  # the odds of a block that is known
 _LIKE_ITS_PLACE: Final = 2.0  # added to the odds of a new block, or taken from them
 _FRAMES: Final = NAV | ASIDE | DIALOG
-_LISTS: Final = frozenset(("collection", "listing", "product", "service"))  # kinds of pages
+LISTS: Final = frozenset(("collection", "listing", "product", "service"))  # kinds of pages
 _CELLS: Final = frozenset(("td", "th", "dd"))
-_TELLING: Final = re.compile(
-    r"[$€£¥₹]\s?\d|\d\s?(?:[€£]|EUR|USD|GBP|CHF|kr|zł)(?!\w)|\bv?\d+\.\d+\.\d|\bversion\s\d|stock|sold out|availab"
-    r"|\b(?:open|closed|cancell?ed|discontinued|pre-?order)\b|lieferbar|auf lager|ausverkauft|disponible|agotado",
-    re.IGNORECASE,
-)
+_TELLING: Final = re.compile(_BESIDE["telling"], re.IGNORECASE)  # prices, versions, stocks
 _MOST: Final = 20_000  # blocks that are remembered
 _DIGITS: Final = b"0123456789.,'"
 _NUMBER: Final = re.compile(r"[\d.,'\u00a0\u202f]+")
@@ -176,28 +196,10 @@ _PROSE: Final = 8  # words of a block that is more than a label
 _LABELLED: Final = 80  # words of an advertisement with its label
 _CAMEL: Final = re.compile(r"([a-z])([A-Z])")
 # Names and titles of what differs with each look on many pages: advertisements, and lists of other pages.
-_SURELY_BESIDE_NAME: Final = re.compile(
-    r"(?<![a-z\d])(?:ads?|adverts?|advertis\w*|adslot|adsbygoogle|gpt-ad|sponsored|related-?(?:posts?|articles?|stories)"
-    r"|recommendations?|recirc\w*|also-?(?:like|read)|more-?(?:from|stories)|read-?next|outbrain|taboola)\d{0,3}(?![a-z\d])"
-)
-_BESIDE_NAME: Final = re.compile(
-    rf"{_SURELY_BESIDE_NAME.pattern}|(?<![a-z])(?:sponsor\w*|promo(?:ted|tions?)?|related|recommend\w*|trending"
-    r"|most-?(?:read|popular)|popular|teasers?|newsletter)(?![a-z])"
-)
-_LABEL: Final = re.compile(
-    r"\W*(?:advertisement|advertorial|sponsored(?: (?:content|post|by.{0,40}))?|promoted|paid content|ad|anzeige"
-    r"|werbung|publicité|publicidad)\W*",
-    re.IGNORECASE,
-)
-_BESIDE_TITLE: Final = re.compile(
-    r"(?:related|recommended|sponsored|advertisement|promoted|trending|popular|most (?:read|popular|viewed)"
-    r"|you (?:may|might)|more (?:from|stories|articles|posts|news|in)|read (?:next|also|more)|recently viewed"
-    r"|(?:(?:customers?|people|others?|users?|readers?) (?:who .{0,40})?)?also (?:read|like|in|on|bought|viewed)"
-    r"|(?:frequently|often) bought|similar (?:items|products|articles|stories)|kund(?:en|innen) .{0,20}auch"
-    r"|up next|keep reading|what to read|picked for you|don.t miss|editor.?s.? picks|latest (?:news|stories|posts)"
-    r"|anzeige|werbung|publicité|publicidad|mehr zum thema|das könnte|à lire aussi|te puede interesar)\b",
-    re.IGNORECASE,
-)
+_SURELY_BESIDE_NAME: Final = re.compile(_BESIDE["surely_named"])
+_BESIDE_NAME: Final = re.compile("|".join((_BESIDE["surely_named"], _BESIDE["named"])))
+_LABEL: Final = re.compile(_BESIDE["label"], re.IGNORECASE)
+_BESIDE_TITLE: Final = re.compile(_BESIDE["title"], re.IGNORECASE)
 
 
 def remembered(blocks: Sequence[PageBlock], chosen: Collection[int], unwanted: Collection[int], kind: str) -> str:
@@ -211,7 +213,7 @@ def remembered(blocks: Sequence[PageBlock], chosen: Collection[int], unwanted: C
     written = base64.b64encode(b"".join(mark.to_bytes(_MARK, "little") for mark in marks)).decode("ascii")
     known = {*chosen, *unwanted, *(number for number, block in enumerate(blocks) if block.hidden_spans)}
     left = [number for number, block in enumerate(blocks[:_MOST])
-            if number not in known and _tells(block, links=kind in _LISTS)]  # fmt: skip
+            if number not in known and _tells(block, links=kind in LISTS)]  # fmt: skip
     beside = _beside(blocks, left, certain=False)
     return "\n".join([written, kind, *(blocks[number].text for number in left if number not in beside)])
 
@@ -223,7 +225,7 @@ class Prior:
         # By text and place, and by text alone: the choice for each block in the order of the page.
         self._known: defaultdict[tuple[int, int | None], list[bool]] = defaultdict(list)
         self._places: defaultdict[int, set[bool]] = defaultdict(set)
-        self._order: list[tuple[int, bool]] = []  # the text of each block, and its choice
+        self._order: list[tuple[int, int, bool]] = []  # the text of each block, its place and its choice
         try:
             marks = base64.b64decode(memory.partition("\n")[0], validate=True)
         except ValueError:
@@ -234,7 +236,7 @@ class Prior:
             self._known[text, place].append(chosen)
             self._known[text, None].append(chosen)
             self._places[place].add(chosen)
-            self._order.append((text, chosen))
+            self._order.append((text, place, chosen))
 
     def weighed(self, blocks: Sequence[PageBlock], odds: Sequence[float]) -> tuple[list[float], set[int], set[int]]:
         """Returns the odds of the blocks with what is known of them; the blocks to keep, and those to leave out."""
@@ -245,48 +247,63 @@ class Prior:
             # If most of what is likely has such a name, as the entries of a listing may have, the name says nothing.
             lost = sum(blocks[number].words for number in beside if odds[number] > 0)
             return moved, keep, set() if 2 * lost > likely else beside
-        seen: Counter[tuple[int, int | None]] = Counter()
         marks = list(_fingerprints(blocks))
         beside = _beside(blocks, range(len(blocks)), certain=False)
-        new: list[int] = []
         # Chosen prose shows that the name of a container says little; so do not judge what stands beside it by that.
         homes = {blocks[number].node.parent for number in beside if True in self._known.get(marks[number], ())}
+        found = self._found(marks)
+        instead = self._replaced([text for text, _ in marks])
         for number, (text, place) in enumerate(marks):
-            key: tuple[int, int | None] = (text, place)
-            if key not in self._known and self._places.get(place, set()) != {True}:
-                if number in beside and blocks[number].node.parent not in homes:
-                    leave.add(number)
-                    continue
-                key = (text, None)
-            if known := self._known.get(key):
-                # Of equal blocks, the first is the first of the last look, and so on.
-                chosen = known[min(seen[key], len(known) - 1)]
-                seen[key] += 1
+            block, there = blocks[number], self._places.get(place, set())
+            chosen = found.get(number)
+            if chosen is None and there != {True} and number in beside and block.node.parent not in homes:
+                leave.add(number)
+                continue
+            if chosen is None and (known := self._known.get((text, place)) or self._known.get((text, None))):
+                chosen = known[-1]  # One more of them.
+            if chosen is not None:
                 (keep if chosen else leave).add(number)
                 moved[number] = _KNOWN if chosen else -_KNOWN
-            else:
-                new.append(number)
-        instead = self._replaced([text for text, _ in marks])
-        for number in new:
-            there = self._places.get(marks[number][1], set())
-            chosen = instead.get(number)
-            block = blocks[number]
-            if chosen or there == {True} or _tells(block, links=False):
+                continue
+            around = [each for each in (number - 1, number + 1) if found.get(each)]
+            joins = any(blocks[each].node.parent is block.node.parent for each in around)
+            if instead.get(number) or there == {True} or joins or _tells(block, links=False):
                 keep.add(number)
                 moved[number] = _KNOWN
-            elif there == {False} or chosen is False:
+            elif there == {False} or instead.get(number) is False:
                 moved[number] -= _LIKE_ITS_PLACE
         return moved, keep, leave
 
+    def _found(self, marks: Sequence[tuple[int, int]]) -> dict[int, bool]:
+        """Returns what was decided about each block that is still there, in its place or, as its names may change, not.
+
+        Of equal blocks, the first is the first of the last look, and so on.
+        """
+        found: dict[int, bool] = {}
+        seen: Counter[tuple[int, int]] = Counter()
+        for number, mark in enumerate(marks):
+            if seen[mark] < len(known := self._known.get(mark, ())):
+                found[number] = known[seen[mark]]
+                seen[mark] += 1
+        elsewhere: defaultdict[int, deque[bool]] = defaultdict(deque)
+        for text, place, chosen in self._order:
+            seen[text, place] -= 1
+            if seen[text, place] < 0:
+                elsewhere[text].append(chosen)
+        for number, (text, _) in enumerate(marks):
+            if number not in found and elsewhere[text]:
+                found[number] = elsewhere[text].popleft()
+        return found
+
     def _replaced(self, texts: Sequence[int]) -> dict[int, bool]:
         """Returns what was decided about the block that stood in the place of each one between the same neighbours."""
-        counts = Counter(text for text, _ in self._order)
-        places = {text: number for number, (text, _) in enumerate(self._order) if counts[text] == 1}
+        counts = Counter(text for text, _, _ in self._order)
+        places = {text: number for number, (text, _, _) in enumerate(self._order) if counts[text] == 1}
         found: dict[int, bool] = {}
         for number in range(1, len(texts) - 1):
             before, after = places.get(texts[number - 1]), places.get(texts[number + 1])
             if before is not None and after == before + 2:
-                found[number] = self._order[before + 1][1]
+                found[number] = self._order[before + 1][2]
         return found
 
 
@@ -297,7 +314,12 @@ def _tells(block: PageBlock, *, links: bool) -> bool:
     """
     if 2 * block.links >= block.words and not links:
         return False
-    told = block.words >= _PROSE or block.node.tag in _CELLS or _TELLING.search(block.text) is not None
+    told = (
+        block.words >= _PROSE
+        or block.node.tag in _CELLS
+        or block.node.tag in HEADINGS
+        or _TELLING.search(block.text) is not None
+    )
     return told and not _is_in_frame(block)
 
 

@@ -10,40 +10,20 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tidings.web.extract.html.blocks import PageBlock
-from tidings.web.extract.html.page import HtmlPage, iso_date, objects_in, types_of
+from tidings.web.extract.html.page import STATED, HtmlPage, iso_date, objects_in, types_of
 
-_GOODS: Final = frozenset(["Product", "ProductGroup", "IndividualProduct", "ProductModel", "Vehicle", "Car"])
-_ARTICLES: Final = frozenset(["Article", "NewsArticle", "BlogPosting", "TechArticle"])
-_OTHER_TYPES = (
-    "Book Movie SoftwareApplication MobileApplication WebApplication SoftwareSourceCode VideoGame Event MusicEvent "
-    "SportsEvent Course Hotel JobPosting Recipe Offer AggregateOffer"
-)
-_THINGS: Final = _GOODS | _ARTICLES | frozenset(_OTHER_TYPES.split())
+_GOODS: Final = frozenset[str](STATED["goods"])
+_ARTICLES: Final = frozenset[str](STATED["articles"])
+_THINGS: Final = _GOODS | _ARTICLES | frozenset[str](STATED["others"])
 _OTHERS: Final = ("isRelatedTo", "isSimilarTo", "isAccessoryOrSparePartFor", "itemListElement", "mentions", "about")
 _PARTS: Final = ("offers", "aggregateRating", "hasVariant")
 _ORDER = "price currency availability rating version status starts ends published modified"
-_METAS: Final = {
-    "price": "product:sale_price:amount product:price:amount og:price:amount price twitter:data1",
-    "currency": "product:sale_price:currency product:price:currency og:price:currency pricecurrency",
-    "availability": "product:availability og:availability availability",
-    "rating": "ratingvalue og:rating",
-    "version": "softwareversion docsearch:version doc:version",
-    "published": "article:published_time datepublished",
-    "modified": "article:modified_time og:updated_time datemodified last-modified",
-}
-_SIMPLE: Final = {  # The properties of schema.org that state a fact.
-    "softwareVersion": "version", "version": "version", "datePublished": "published", "dateModified": "modified",
-    "startDate": "starts", "endDate": "ends", "validThrough": "ends", "eventStatus": "status", "ratingValue": "rating",
-    "availability": "availability", "priceCurrency": "currency",
-}  # fmt: skip
+_METAS: Final[dict[str, list[str]]] = STATED["metas"]
+_SIMPLE: Final[dict[str, str]] = STATED["properties"]  # The properties of schema.org that state a fact.
 _PRICES: Final = ("price", "lowPrice", "highPrice")
 _AMOUNT: Final = re.compile(r"\d{1,3}(?:[.,'\s]\d{3})+(?:[.,]\d{1,2})?(?!\d)|\d+(?:[.,]\d{1,4})?")
 _CURRENCY: Final = re.compile(r"[$€£¥₹₽₩₺]|\b(?:USD|EUR|GBP|JPY|CHF|SEK|NOK|DKK|PLN|CZK|AUD|CAD|INR|CNY|kr|zł)\b")
-_STOCK: Final = re.compile(
-    r"(?:currently |temporarily )?(?:in stock|out of stock|sold out|unavailable|available now"
-    r"|back ?order(?:ed)?|pre-?order|auf lager|nicht verfügbar|ausverkauft|en stock|rupture de stock|agotado)\W*",
-    re.IGNORECASE,
-)
+_STOCK: Final = re.compile(STATED["stock"], re.IGNORECASE)
 _OLD: Final = re.compile(r"old|was|list-?price|regular|original|strike|compare|before|del\b|uvp|rrp")
 _SAID: Final = re.compile(r"(?:(?:current|sale|our|your|special|final|now) )?price:?\s", re.IGNORECASE)
 # A price alone, perhaps with the old one or a word about taxes behind it.
@@ -138,7 +118,7 @@ def _in_microdata(page: HtmlPage) -> Iterator[tuple[str, str]]:
 
 def _in_metas(page: HtmlPage) -> Iterator[tuple[str, str]]:
     for name, keys in _METAS.items():
-        for key in keys.split():
+        for key in keys:
             said = page.metas.get(key, "")
             if key == "twitter:data1" and page.metas.get("twitter:label1", "").lower() != "price":
                 continue

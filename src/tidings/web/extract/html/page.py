@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
@@ -58,7 +59,7 @@ def read_page(body: bytes, url: str, options: ExtractOptions | None = None) -> H
     """Parses `body`, which is UTF-8, without the parts that are to be removed. Raises `Unparsable`."""
     options = options or ExtractOptions()
     root = parse(body, options.caps)
-    remove(root, options.remove_selectors)
+    remove(root, (*options.remove_selectors, "ins.adsbygoogle"))
     if any(name in body for name in FORMULA_NAMES):
         write_formulas(root)
     within = root.find("body")
@@ -110,18 +111,11 @@ def objects_in(value: object, deepest: int) -> Iterator[dict[str, Any]]:
             yield from objects_in(cast("object", inner), deepest - 1)
 
 
-_SUBJECT_TYPES = (
-    "Article NewsArticle BlogPosting TechArticle Report ScholarlyArticle Product DiscussionForumPosting QAPage "
-    "Question Recipe Event JobPosting Course Book Movie SoftwareApplication VideoObject SocialMediaPosting "
-    "LiveBlogPosting ReportageNewsArticle OpinionNewsArticle AnalysisNewsArticle WebPage ItemPage AboutPage "
-    "FAQPage CollectionPage Service"
-)
-_SUBJECTS: Final = frozenset(_SUBJECT_TYPES.split())
-_PUBLISHED: Final = (
-    "article:published_time", "datepublished", "date", "dc.date", "dcterms.created", "dc.date.issued", "pubdate",
-    "publish_date", "parsely-pub-date", "sailthru.date", "citation_publication_date", "og:published_time",
-)  # fmt: skip
-_AUTHOR: Final = ("author", "article:author", "dc.creator", "parsely-author", "sailthru.author", "citation_author")
+# The types and properties of schema.org and the meta tags that state facts and metadata.
+STATED: Final[dict[str, Any]] = json.loads(Path(__file__).with_name("facts.json").read_text("utf-8"))
+_SUBJECTS: Final = frozenset[str](STATED["subjects"])
+_PUBLISHED: Final[list[str]] = STATED["published_in"]
+_AUTHOR: Final[list[str]] = STATED["author_in"]
 _WORD: Final = re.compile(r"\w+")
 _DAY: Final = re.compile(r"(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?!\d)")
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*")
