@@ -17,7 +17,7 @@ from tidings.web.library import PageUnknown
 from tidings.web.page_options import Extraction, FetchOptions
 from tidings.web.settings import Settings
 from tidings.web.store.model import StoredWatch, StoreError
-from tidings.web.watch.state import WatchPlan, WatchState
+from tidings.web.watch.state import Intervals, WatchPlan, WatchState
 from tidings.web.watch.watcher import TOOL, TooManyWatches
 
 pytestmark = pytest.mark.anyio
@@ -849,6 +849,34 @@ async def test_no_more_pages_are_looked_at_at_once_than_may_be_and_of_one_host_h
                     here.clock.now += 5
                     await anyio.sleep(0.02)
         assert most == 3
+
+
+async def test_a_page_is_put_off_no_longer_than_the_shortest_interval() -> None:
+    asked = anyio.Event()
+
+    async def never(_: Ask) -> None:
+        asked.set()
+        await anyio.sleep_forever()
+
+    pace = {"limits": Intervals(least=1.0), "at_once": 2, "rest": 0.01}
+    async with shelf({"/": Changing("one"), "/2": Changing("two")}, watching=pace) as here:
+        for path in ("/", "/2"):
+            await here.watch(path)
+            here.site.pages[path] = never
+        here.clock.now += 1000.0
+        put_off = anyio.Event()
+        reschedule = here.store.reschedule
+
+        async def rescheduled(page_id: str, next_at: float, **how: Any) -> None:
+            assert next_at <= here.clock.now + 1.0
+            put_off.set()
+            await reschedule(page_id, next_at, **how)
+
+        here.store.reschedule = rescheduled  # type: ignore[method-assign]
+        with anyio.fail_after(20):
+            async with here.watcher:
+                await asked.wait()
+                await put_off.wait()
 
 
 async def test_while_all_hands_are_full_the_process_says_that_it_lives() -> None:

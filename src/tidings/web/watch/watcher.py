@@ -196,8 +196,8 @@ class PageWatcher:
                 host = urlsplit(watch.url).hostname or ""
                 if self._busy[host] >= max(1, self.at_once // 2):
                     least, most = _PUT_OFF
-                    later = self._store.clock() + least + (most - least) * self.random()
-                    await self._store.reschedule(watch.page_id, later, failures=watch.failures)
+                    wait = min(least + (most - least) * self.random(), self.limits.least)
+                    await self._store.reschedule(watch.page_id, self._store.clock() + wait, failures=watch.failures)
                 else:
                     self._busy[host] += 1
                     tasks.start_soon(self._look, watch, host)
