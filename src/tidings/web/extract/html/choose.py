@@ -158,7 +158,8 @@ def _quoted(page: Blocks, keep: Collection[int]) -> set[int]:
         above = set(islice(quote.upwards(), 1, levels + 1))
         sides = [each for each in (numbers[0] - 1, numbers[-1] + 1) if each in keep]
         beside = any(not above.isdisjoint(page.blocks[each].node.upwards()) for each in sides)
-        new = any(number in keep or page.blocks[number].text not in said for number in numbers)
+        words = [page.blocks[number].text for number in numbers if page.blocks[number].words > _SHORT]
+        new = any(number in keep for number in numbers) or any(text not in said for text in words)
         if beside and new:
             found.update(numbers)
     return found
