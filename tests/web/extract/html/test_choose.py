@@ -1,10 +1,15 @@
 """The learned model, and the blocks it keeps."""
 
+import math
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.web.extract.html.choose import best_cut, compiled, loaded, model, shares
+from tidings.web.extract.html import choose
+from tidings.web.extract.html.choose import Model, best_cut, compiled, loaded, model, shares
+from tidings.web.extract.html.features import NAMES
 from tidings.web.extract.html.read import read_html
 from tidings.web.extract.model import ExtractOptions
 
@@ -106,3 +111,17 @@ def test_a_model_for_other_features_is_refused() -> None:
 def test_a_model_can_hold_nothing_but_numbers() -> None:
     with pytest.raises(ValueError, match="could not convert"):
         compiled(["__import__('os')"])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("said_before", [True, False])
+def test_a_quote_is_restored_unless_most_of_it_is_said_where_it_was_taken_from(said_before: bool) -> None:
+    words = "the bridge is too short for the river and for the road to it"
+    first = f"I say that {words}." if said_before else "I say nothing about bridges, as nobody listens to me anyway."
+    page = f"""<article><p>{first}</p></article><article><blockquote><p>alice said:</p><p>{words}</p></blockquote>
+    <p>That is not what I see, it only looks so from there.</p></article>"""
+    size = NAMES.index("words")
+    fourteen = Model(lambda row: -5.0 if row[size] == math.log1p(14) else 5.0, lambda row: 0.0, model().kinds, {}, {})
+    with mock.patch.object(choose, "model", return_value=fourteen):
+        found = read_html(f"<body>{page}</body>".encode(), None, "https://forum.example.org/", ExtractOptions())
+    assert found.text.count(words) == 1
+    assert "not what I see" in found.text

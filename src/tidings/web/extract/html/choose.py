@@ -144,7 +144,7 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
 
 
 def _quoted(page: Blocks, keep: Collection[int]) -> set[int]:
-    """Returns the blocks of quotes right before or after a kept block, unless all of their words are kept anyway."""
+    """Returns the blocks of quotes beside a kept block: of those that are mostly kept, or mostly said nowhere else."""
     quotes = {node for node in page.nodes if node.tag in {"blockquote", "td"} and is_quote(node)}
     inside: defaultdict[Node, list[int]] = defaultdict(list)
     for number, block in enumerate(page.blocks if quotes else ()):
@@ -158,9 +158,11 @@ def _quoted(page: Blocks, keep: Collection[int]) -> set[int]:
         above = set(islice(quote.upwards(), 1, levels + 1))
         sides = [each for each in (numbers[0] - 1, numbers[-1] + 1) if each in keep]
         beside = any(not above.isdisjoint(page.blocks[each].node.upwards()) for each in sides)
-        words = [page.blocks[number].text for number in numbers if page.blocks[number].words > _SHORT]
-        new = any(number in keep for number in numbers) or any(text not in said for text in words)
-        if beside and new:
+        half = sum(page.blocks[number].words for number in numbers) / 2
+        kept = sum(page.blocks[number].words for number in numbers if number in keep)
+        long = [page.blocks[number] for number in numbers if page.blocks[number].words > _SHORT]
+        new = sum(block.words for block in long if block.text not in said)
+        if beside and max(kept, new) >= half:
             found.update(numbers)
     return found
 
