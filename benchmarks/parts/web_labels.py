@@ -2,15 +2,18 @@
 
 Runs of words that occur once in both are the fixed points, long runs first; what lies between two of them is aligned in
 the same way, and in the end word by word. Order matters, so a menu that repeats the words of a heading is not content.
+What is left of both, as the page has another order or all of it twice, is matched by runs of words, each used once.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
 from benchmarks.parts.web_truth import words
 
 _RUNS = (8, 4, 2)
+_MOVED = (8, 4)
 _MOST = 4_000_000
 """Pairs of words that are compared one by one; more is left unaligned."""
 
@@ -35,11 +38,14 @@ class _Alignment:
     def __init__(self, text: list[str], content: list[str]) -> None:
         self.text, self.content = text, content
         self.matched = [False] * len(text)
+        self.used = [False] * len(content)
         spans = [(0, len(text), 0, len(content))]
         while spans:
             span = spans.pop()
             if span[0] < span[1] and span[2] < span[3]:
                 spans += self._align(*span)
+        for size in _MOVED:
+            self._moved(size)
 
     def _align(self, low: int, high: int, start: int, end: int) -> list[tuple[int, int, int, int]]:
         """Match what is certain within a span; returns the spans between."""
@@ -51,6 +57,7 @@ class _Alignment:
             matcher = SequenceMatcher(None, self.text[low:high], self.content[start:end], autojunk=False)
             for run in matcher.get_matching_blocks():
                 self.matched[low + run.a : low + run.a + run.size] = [True] * run.size
+                self.used[start + run.b : start + run.b + run.size] = [True] * run.size
         return []
 
     def _pairs(self, low: int, high: int, start: int, end: int, size: int) -> list[tuple[int, int]]:
@@ -71,10 +78,36 @@ class _Alignment:
                 place, there = place - 1, there - 1
             spans.append((at, place, beside, there))
             while place < high and there < end and self.text[place] == self.content[there]:
-                self.matched[place] = True
+                self.matched[place] = self.used[there] = True
                 place, there = place + 1, there + 1
             at, beside = place, there
         return [*spans, (at, high, beside, end)]
+
+    def _moved(self, size: int) -> None:
+        """Match runs of so many words that stand in another order, the longest of equal ones."""
+        places: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+        for there in range(len(self.content) - size + 1):
+            if not any(self.used[there : there + size]):
+                places[tuple(self.content[there : there + size])].append(there)
+        place = 0
+        while place <= len(self.text) - size:
+            free = [
+                (self._together(place, there), -there)
+                for there in places.get(tuple(self.text[place : place + size]), ())
+            ]
+            long, there = max(free, default=(0, 0))
+            if long >= size:
+                self.matched[place : place + long] = self.used[-there : long - there] = [True] * long
+            place += max(long, 1)
+
+    def _together(self, place: int, there: int) -> int:
+        """The number of words from here that are equal and that nothing has been matched with."""
+        start = place
+        while place < len(self.text) and there < len(self.content) and self.text[place] == self.content[there]:
+            if self.matched[place] or self.used[there]:
+                break
+            place, there = place + 1, there + 1
+        return place - start
 
 
 def _once(text: list[str], low: int, high: int, size: int) -> dict[tuple[str, ...], int]:

@@ -51,6 +51,12 @@ def test_blocks_are_labelled_by_their_place_and_not_by_their_words_alone() -> No
     assert found[5] == 0
 
 
+def test_content_that_the_page_has_twice_or_in_another_order_is_labelled_once() -> None:
+    assert labels([*SENTENCES, *SENTENCES], "\n".join(SENTENCES)) == [1.0] * len(SENTENCES) + [0.0] * len(SENTENCES)
+    first, second, third, *_ = SENTENCES
+    assert labels([third, "Home Ferry", second, first], f"{first} {second} {third}") == [1.0, 0.0, 1.0, 1.0]
+
+
 def test_without_pages_nothing_is_measured_and_that_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert pages(tmp_path) == []
     assert web.main(["--pages", str(tmp_path)]) == 0
