@@ -245,7 +245,7 @@ async def _run_tui(inspected: Inspected, *, dark: bool) -> None:
         watch = functools.partial(_watch_terminal, session, asyncio.get_running_loop(), over)
         threading.Thread(target=watch, daemon=True).start()
         try:
-            await InspectorApp(session, servers=servers, dark=dark).run_async()
+            await InspectorApp(session, servers=servers, dark=dark, lands=True).run_async()
         finally:
             over.set()
 

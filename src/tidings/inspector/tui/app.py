@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, Final, Literal, cast
 
 from textual.app import App, ComposeResult, SystemCommand
@@ -40,6 +41,7 @@ from tidings.inspector.view.items import RequestView
 EMPTY: Final = "No server yet. n adds one: a URL, or a command."
 RATE: Final = 12  # The largest number of screen updates per second.
 MOST_FOUND: Final = 50  # The largest number of matches that the command palette offers.
+_WATCHED_AT_ONCE: Final = 5
 _PAUSE: Final = 500  # The number of names after which other tasks get their turn.
 
 PANES: Final[dict[str, Callable[[str], Pane]]] = {
@@ -83,7 +85,10 @@ class Everything(Provider):
 
 
 class InspectorApp(App[None]):
-    """The inspector of one open session. Without `servers`, which know the catalog, nothing is saved."""
+    """The inspector of one open session. Without `servers`, which know the catalog, nothing is saved.
+
+    `lands`: a server that connects is watched at once, or its tools are shown if it has no subscriptions.
+    """
 
     TITLE = "Tidings"
     COMMANDS: ClassVar[set[Any]] = App.COMMANDS | {Everything}
@@ -105,11 +110,13 @@ class InspectorApp(App[None]):
         now: Callable[[], float] = time.time,
         *,
         dark: bool = True,
+        lands: bool = False,
     ) -> None:
         super().__init__()
         self.session, self.servers = session, servers or SessionServers(session, None, {})
         self.now, self.tab = now, "live"
         self.server: InspectedServer | None = None
+        self._landed: set[InspectedServer] | None = set() if lands else None
         self._split = 40  # The width of lists, in percent.
         self.ticks = 0  # The number of screen updates.
         self._dirty, self._said = True, 0.0
@@ -175,6 +182,8 @@ class InspectorApp(App[None]):
         self._listed.take()
         if self.server not in servers:
             self._show(servers[0] if servers else None)
+        if self.server is not None and self._landed is not None and self.server not in self._landed:
+            self._land(self.server, self._landed)
         view = None if self.server is None else self.server.view
         show_facts(self._facts, view)
         waiting = sum(len(server.view.questions) for server in servers)
@@ -183,6 +192,20 @@ class InspectorApp(App[None]):
         show_numbers(self._numbers, view, 0 if told else waiting, foot)
         self._questions.take()
         self.pane.take()
+
+    def _land(self, server: InspectedServer, landed: set[InspectedServer]) -> None:
+        """Watches the first resources of a server that has just connected, or shows its tools if it cannot."""
+        view, stated = server.view, as_dict(server.view.capabilities)
+        loaded = view.loaded_at.keys() | view.list_errors
+        if view.state != "connected" or any(each in stated and each not in loaded for each in ("tools", "resources")):
+            return
+        landed.add(server)
+        can_watch = as_dict(stated.get("resources")).get("subscribe") is True or stated.get("subscriptions") is not None
+        if can_watch and not view.subscriptions:
+            for uri in islice(view.resources, _WATCHED_AT_ONCE):
+                self.attempt(server.subscribe(uri))
+        if not view.subscriptions and not (can_watch and view.resources) and self.tab == "live" and view.tools:
+            self.action_tab("tools")
 
     @property
     def pane(self) -> Pane:
