@@ -81,6 +81,25 @@ def test_to_be_asked_to_stop_is_no_failure(number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_task_that_runs_when_the_process_is_asked_to_stop_ends_at_its_next_wait(number: int) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        os.kill(os.getpid(), number)
+        steps.extend(str(step) for step in range(100))
+        steps.append("done")
+        await anyio.sleep(60)
+        steps.append("too late")
+
+    async def serve() -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(work)
+
+    until_stopped(serve)
+    assert steps[-1] == "done"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_web_server_that_is_asked_to_stop_ends_in_good_order(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # For the library that serves streams, a process that was asked to stop is about to end; this one goes on.
     monkeypatch.setattr(AppStatus, "should_exit", False)

@@ -281,7 +281,12 @@ def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]], *, uvloop: boo
     """Runs `serve` until it ends or a signal asks the process to stop, which is not a failure."""
     import anyio
 
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    def stop(*given: Any) -> None:
+        # While the loop runs, it handles an interrupt between two steps: raised within one, a task would report it.
+        handler = signal.getsignal(signal.SIGINT)
+        (handler if callable(handler) else signal.default_int_handler)(*given)
+
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         with suppress(KeyboardInterrupt):
             anyio.run(serve, backend_options={"use_uvloop": uvloop})

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +35,8 @@ MOST_RULES = 50
 SECONDS = 0.5  # for one pattern on one text
 # The default: "5 minutes ago", "1,204 views", "updated at 10:15" and session ids in links are others in a minute.
 USUAL = ("relative-times", "counters", "stamps", "link-tokens")
-_LINK_ITEM: Final = re.compile(r"[\s>]*(?:[-*+]|\d+\.)\s+\[.*\)\s*")  # a list item that is only a link
+_HEAD: Final = re.compile(r"[\s>]*(?:(?:[-*+]|\d+\.|#+)\s+)?\[.*\)\s*")  # a line that is only a link
+_CARD, _BRIEF = 4, 200  # the lines of a teaser, and the characters of one of them, at most
 _LINK: Final = re.compile(r"\[[^\[\]\n]{0,500}+\]\([^()\s]{0,2000}+\)")
 _LINKS: Final = re.compile(rf"{_LINK.pattern}(?: {_LINK.pattern}){{2,}}")  # a list in a line, as of a cell
 _plain = partial(re.sub, r"\d+", "")
@@ -84,13 +84,15 @@ class IgnoreRules:
 
 
 def _in_order(text: str) -> str:
-    """Returns a text with each run of links, and of list items that are links, sorted: teasers come in any order."""
+    """Returns a text with its teasers, links and short lines after them, sorted at its end: they come in any order."""
     text = _LINKS.sub(lambda run: " ".join(sorted(_LINK.findall(run[0]))), text)
     found: list[str] = []
-    for is_links, lines in groupby(text.splitlines(), lambda line: _LINK_ITEM.fullmatch(line) is not None):
-        run = list(lines)
-        found += sorted(run) if is_links else run
-    return "\n".join(found)
+    teasers: list[str] = []
+    since = _CARD  # lines after the last one that is a link
+    for line in filter(str.strip, text.splitlines()):
+        since = 0 if _HEAD.fullmatch(line) else since + 1
+        (teasers if since < _CARD and (not since or len(line) <= _BRIEF) else found).append(line)
+    return "\n".join(found + sorted(teasers))
 
 
 def _texts(entry: StoredVersion, other: StoredVersion, names: Iterable[str] | None) -> list[str]:
@@ -99,15 +101,15 @@ def _texts(entry: StoredVersion, other: StoredVersion, names: Iterable[str] | No
     content = packet["content"]
     kinds = {kind for each in (entry, other) for kind in each.memory.split("\n", 2)[1:2]}
     if kinds and kinds <= LISTS:  # Their order does not count, except in tables.
-        lines = content.splitlines()
+        lines = sorted(content.splitlines(), key=lambda line: "" if line.startswith("|") else line)
         content = "\n".join(sorted(lines, key=lambda line: "|" if line.startswith("|") else _plain(line)))
     if names is None:  # It was stored before there were facts, and its title may have been found in another way.
         return [content]
     facts = packet.get("facts", {})
     # A page may count as modified once a day.
     values = (facts.get(name, "")[: 10 if name == "modified" else None] for name in names)
-    # The order of what was left out does not count, nor do numbers for it.
-    left_out = sorted(entry.beside(other).splitlines(), key=_plain)
+    # The order of what was left out does not count, and numbers decide last about it.
+    left_out = sorted(sorted(entry.beside(other).splitlines()), key=_plain)
     return [content, packet["metadata"].get("title", ""), *values, "\n".join(left_out)]
 
 

@@ -28,6 +28,18 @@ def advertisement(chance: random.Random) -> str:
     return f'<aside class="ad-slot"><p>{title(chance)}, {title(chance)} and {title(chance)}. Buy now.</p></aside>'
 
 
+def cards(chance: random.Random) -> str:
+    made = ""
+    for _ in range(chance.randint(3, 6)):
+        text = f"{title(chance)}, {title(chance)} and {title(chance)}…"
+        made += f"<div><h4><a href=/{chance.random()}>{title(chance)}</a></h4><p>{text}</p><time>5 Oct</time></div>"
+    return f"<div class=box><h3>Related articles</h3>{made}</div>"
+
+
+def promotion(chance: random.Random) -> str:
+    return f"<div class=promo><p>{title(chance)}, {title(chance)}. {title(chance)}.</p></div>"
+
+
 def counter(chance: random.Random) -> str:
     number = chance.randint(2, 99_999)
     return f"<p>{number:,} views, {number % 50} comments. Updated {number % 59 + 1} minutes ago.</p>"
@@ -62,6 +74,24 @@ async def test_what_stands_beside_the_content_is_no_change_and_the_content_still
         assert here.heard()[0] == both(page_id)
 
 
+@pytest.mark.parametrize("noise", [cards, promotion])
+async def test_what_was_already_inside_the_content_at_the_first_look_is_no_change(
+    noise: Callable[[random.Random], str],
+) -> None:
+    chance = random.Random(2)
+    long = "The ferry sails at noon, and those who come late wait for the next one in the old hall. " * 8
+    page = Changing(story(inside=noise(chance), said=long), "text/html")
+    async with shelf({"/": page}) as here:
+        page_id = await here.watch()
+        for look in range(4):
+            page.body = story(inside=noise(chance) if look % 2 else "", said=long)
+            await here.later()
+            assert here.heard()[0] == [], look
+        page.body = story(inside=noise(chance), said="The ferry does not sail.")
+        await here.later()
+        assert here.heard()[0] == both(page_id)
+
+
 def read(body: str, prior: str = "") -> tuple[str, str]:
     found = extract(body.encode(), "text/html", "https://a.example/", ExtractOptions(prior=prior))
     return " ".join(found.text.split()), found.memory
@@ -78,6 +108,15 @@ def test_a_block_keeps_what_was_decided_about_it_until_it_is_gone_from_the_page(
     gone = read(page.replace("Part 3: the harbour board", "Item three: the council"), memory)[0]
     assert "Item three" in gone
     assert "Part 3:" not in gone
+
+
+def test_a_short_line_beside_prose_that_is_left_out_is_told_of() -> None:
+    beside = "<p><a href=/1>A</a></p><form><p>Ask the harbour board by post or in its office.</p>{}</form>"
+    for added in ("", "<p>Bring a rope.</p>"):
+        text, memory = read(story(beside=beside.format(added)))
+        assert "Bring a rope." not in text
+        assert ("Bring a rope." in memory) == bool(added)
+    assert read("<p>One line of nine words that say very little.")[1]
 
 
 @pytest.mark.parametrize("number", range(12))

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, cast
@@ -196,6 +196,7 @@ _AROUND: Final = 4  # elements
 _SMALL: Final = 5  # the part of a page that its advertisements take at most, each
 _SHORT: Final = 8  # words of a title
 _PROSE: Final = 8  # words of a block that is more than a label
+_TEASERS: Final = 3  # links in a list of other pages
 _LABELLED: Final = 80  # words of an advertisement with its label
 _CAMEL: Final = re.compile(r"([a-z])([A-Z])")
 # Names and titles of what differs with each look on many pages: advertisements, and lists of other pages.
@@ -215,8 +216,12 @@ def remembered(blocks: Sequence[PageBlock], chosen: Collection[int], unwanted: C
     marks = [text | (place | (number in chosen)) << _TEXT for number, (text, place) in fingerprints]
     written = base64.b64encode(b"".join(mark.to_bytes(_MARK, "little") for mark in marks)).decode("ascii")
     known = {*chosen, *unwanted, *(number for number, block in enumerate(blocks) if block.hidden_spans)}
-    left = [number for number, block in enumerate(blocks[:_MOST])
-            if number not in known and _tells(block, links=kind in LISTS)]  # fmt: skip
+    tells = {number for number, block in enumerate(blocks[:_MOST])
+             if number not in known and _tells(block, links=kind in LISTS)}  # fmt: skip
+    # Short ones too that stand beside prose.
+    near = {each for number in tells for each in (max(number - 1, 0), min(number + 1, len(blocks) - 1))
+            if blocks[number].words >= _PROSE and blocks[each].node.parent is blocks[number].node.parent}  # fmt: skip
+    left = sorted(tells | {each for each in near - known if not blocks[each].links})
     beside = _beside(blocks, left, certain=False)
     return "\n".join([written, kind, *(blocks[number].text for number in left if number not in beside)])
 
@@ -346,7 +351,10 @@ def _beside(blocks: Sequence[PageBlock], asked: Iterable[int], *, certain: bool)
         around = block.node if block.node.words > block.words else block.node.parent
         if block.words > _SHORT or around is None or around.words > most:
             continue
-        titled = (not certain or 2 * around.links > around.words) and _BESIDE_TITLE.match(block.text)
+        titled = _BESIDE_TITLE.match(block.text) is not None
+        if titled and certain and 2 * around.links <= around.words:  # Teasers have a description.
+            inside = list(takewhile(lambda each, top=around: top in each.node.upwards(), blocks[number + 1 :]))
+            titled = len(inside) <= 3 * sum(2 * each.links >= each.words for each in inside) >= 3 * _TEASERS
         # What comes last is no title, but for example the button "More news".
         titled = titled and (number == 0 or around not in blocks[number - 1].node.upwards())
         if titled or (around.words <= _LABELLED and _LABEL.fullmatch(block.text)):
