@@ -183,6 +183,18 @@ def test_embedded_pages_and_videos_stay_as_links_and_trackers_do_not() -> None:
     assert "googletagmanager" not in found
 
 
+def test_players_and_frames_that_scripts_put_in_place_stay_as_links() -> None:
+    found = markdown("""<article><p>Watch it here:</p>
+    <lite-youtube videoid="dQw4" playlabel="Play: A bridge"><a href="https://youtu.be/x">Play</a></lite-youtube>
+    <amp-youtube data-videoid="dQw5" layout="responsive"></amp-youtube><lite-youtube videoid="x) [y](z"></lite-youtube>
+    <p>Or see the map:</p><amp-iframe src="https://maps.example/?x=1" title="Map"></amp-iframe>
+    <p>The end.</p></article>""")
+    assert "[Video: Play: A bridge](https://www.youtube.com/watch?v=dQw4)" in found
+    assert "[Video](https://www.youtube.com/watch?v=dQw5)" in found
+    assert "[Embedded page: Map](https://maps.example/?x=1)" in found
+    assert "[y](z" not in found
+
+
 def test_pictures_are_those_that_load_late_too_and_can_be_left_out() -> None:
     page = """<article><p>One.</p><figure><img src="data:image/gif;base64,R0" data-src="/tree.jpg" alt="A tree">
     <figcaption>An oak</figcaption></figure><p>Two.</p>

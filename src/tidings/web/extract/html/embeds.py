@@ -114,13 +114,12 @@ def embedded(element: Element) -> tuple[str, str] | None:
     """Returns the label and the URL of an embedded page, video or recording; None if readers do not see it."""
     tag, style = element.tag, (element.get("style") or "").replace(" ", "")
     hidden = {element.get("width"), element.get("height")} & _SMALL or element.get("hidden") is not None
-    source = next(_sources(element), "")
+    film = (element.get("videoid") or element.get("data-videoid")) if "youtube" in tag else None
+    source = next(_sources(element), f"https://www.youtube.com/watch?v={film}" if film else "")
     if not source or hidden or "display:none" in style or _UNSEEN_FRAMES.search(source):
         return None
-    label = _EMBEDDED.get(tag, "Embedded object")
-    if tag == "iframe" and _VIDEOS.search(source):
-        label = "Video"
-    said = " ".join((element.get("title") or element.get("aria-label") or "").split())[:200]
+    label = "Video" if _VIDEOS.search(source) else _EMBEDDED.get(tag.removeprefix("amp-"), "Embedded object")
+    said = " ".join((element.get("title") or element.get("aria-label") or element.get("playlabel") or "").split())[:200]
     return (f"{label}: {said}" if said and said.lower() != label.lower() else label), source
 
 

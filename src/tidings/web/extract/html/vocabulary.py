@@ -15,6 +15,7 @@ from typing import Final
 MARKUP: Final[dict[str, str]] = json.loads(Path(__file__).with_name("markup.json").read_text("utf-8"))
 INLINE: Final = frozenset(MARKUP["inline"].split())
 SILENT: Final = frozenset(MARKUP["silent"].split())
+EMBEDS: Final = frozenset(MARKUP["embeds"].split())
 HEADINGS: Final = frozenset(f"h{level}" for level in range(1, 7))
 # Inline elements whose beginning and end are recorded.
 MARKED: Final = frozenset(MARKUP["marked"].split())
@@ -24,7 +25,7 @@ PASS, MARK, POINT, SKIP = range(4)
 WAYS: Final = {  # The treatment of elements; tags that are not listed are containers.
     **dict.fromkeys(("input", "source", "hr", "col", "track", "param", "rp"), SKIP),
     **dict.fromkeys(SILENT, SKIP),
-    **dict.fromkeys(("br", "img", "iframe", "video", "audio", "object", "embed"), POINT),
+    **dict.fromkeys(("br", "img", *EMBEDS), POINT),
     **dict.fromkeys(INLINE, PASS),
     **dict.fromkeys(MARKED, MARK),
 }

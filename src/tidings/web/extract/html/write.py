@@ -14,7 +14,7 @@ from tidings.web.extract.html.embeds import embedded, picture
 from tidings.web.extract.html.page import web_address
 from tidings.web.extract.html.posts import Posts, is_quote
 from tidings.web.extract.html.tree import Element, drop, pieces_within
-from tidings.web.extract.html.vocabulary import CODE, HEADINGS, MARKUP
+from tidings.web.extract.html.vocabulary import CODE, EMBEDS, HEADINGS, MARKUP
 from tidings.web.extract.model import ExtractOptions, escaped, escaped_url, fenced, table
 
 HiddenRange = tuple[int, int]  # Start and end in the Markdown.
@@ -124,7 +124,6 @@ _STARTS = frozenset(f"#-+>0123456789{_OPEN}")
 _SPACES = re.compile(rf"[^\S{BREAK}]+")
 _BREAKS = re.compile(rf"\s*{BREAK}\s*")
 _PERMALINKS = frozenset("¶#§🔗")
-_POINTS = frozenset(("iframe", "video", "audio", "object", "embed"))
 _VERBATIM = CODE | {"math"}
 _WIDEST = 200  # Columns that a cell may span.
 
@@ -212,7 +211,7 @@ class MarkdownWriter:
             at = place
             if element.tag == "img":
                 out.append(self._image(element))
-            elif element.tag in _POINTS:
+            elif element.tag in EMBEDS:
                 label, link = (embedded(element) if self._options.links != "off" else None) or ("", "")
                 url = self._address(link) if link else None
                 out.append(f" [{escaped(label)}]({escaped_url(url)}) " if url else "")
