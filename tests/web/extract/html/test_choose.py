@@ -14,17 +14,26 @@ from tidings.web.extract.html.read import read_html
 from tidings.web.extract.model import ExtractOptions
 
 
+def cut(likely: list[float], sizes: list[int], spread: float = 0.0) -> list[int]:
+    return best_cut([math.log(one / (1 - one)) for one in likely], sizes, spread=spread)
+
+
 def test_the_likely_are_kept_and_the_unlikely_are_not() -> None:
-    assert sorted(best_cut([0.9, 0.1, 0.95, 0.05], [10, 10, 10, 10])) == [0, 2]
+    assert sorted(cut([0.9, 0.1, 0.95, 0.05], [10, 10, 10, 10])) == [0, 2]
+
+
+def test_more_is_kept_where_all_blocks_may_be_likelier_than_they_look() -> None:
+    assert cut([0.9, 0.25], [10, 40]) == [0]
+    assert cut([0.9, 0.25], [10, 40], spread=2.0) == [0, 1]
 
 
 def test_where_all_is_doubtful_more_is_kept() -> None:
-    assert len(best_cut([0.4, 0.35, 0.3], [10, 10, 10])) == 3
-    assert len(best_cut([0.99, 0.4], [100, 10])) == 1
+    assert len(cut([0.4, 0.35, 0.3], [10, 10, 10])) == 3
+    assert len(cut([0.99, 0.4], [100, 10])) == 1
 
 
 def test_nothing_is_kept_of_nothing() -> None:
-    assert best_cut([], []) == []
+    assert cut([], []) == []
 
 
 chances = st.lists(st.tuples(st.floats(0.01, 0.99), st.integers(1, 50)), min_size=1, max_size=8)
@@ -39,8 +48,8 @@ def test_no_other_cut_is_better(blocks: list[tuple[float, int]]) -> None:
         return 2 * sum(likely[k] * sizes[k] for k in keep) / (sum(sizes[k] for k in keep) + expected)
 
     order = sorted(range(len(blocks)), key=lambda index: -likely[index])
-    best = max(worth(order[:cut]) for cut in range(1, len(order) + 1))
-    assert worth(best_cut(likely, sizes)) == pytest.approx(best)
+    best = max(worth(order[:number]) for number in range(1, len(order) + 1))
+    assert worth(cut(likely, sizes)) == pytest.approx(best)
 
 
 @pytest.mark.parametrize(

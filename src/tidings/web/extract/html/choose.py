@@ -36,6 +36,10 @@ from tidings.web.extract.html.vocabulary import ARTICLE, ASIDE, DIALOG, FOOTER, 
 # and teasers after it. Measured on pages of sites that are not held out.
 STRICTNESS = 0.5
 
+# The odds of all blocks of a page may be wrong together, by about so much; about articles and products, the model is
+# surer by this share. Measured in the same way, in folds of sites: the mean over pages rises by 0.002.
+SPREAD, SURER = 1.5, 0.2
+
 # The first trees decide about a block whose odds they find so far from even; the others would add about this factor.
 # Measured in the same way: three of five blocks are decided so, and the score stays the same.
 FIRST, SURE, CERTAIN = 40, 1.7, 1.3
@@ -122,10 +126,10 @@ def choose(page: HtmlPage, kinds: Sequence[float], prior: "Prior | None" = None)
     rows = block_features(page, learned.names, learned.texts)
     for row in rows:
         row.extend(kinds)
-    odds, kept, left = (prior or Prior()).weighed(blocks, list(map(learned.odds, rows)))
-    likely = [1 / (1 + math.exp(-each)) for each in odds]
+    sure = 1 + SURER * (kinds[KINDS.index("article")] + kinds[KINDS.index("product")])
+    odds, kept, left = (prior or Prior()).weighed(blocks, [sure * learned.odds(row) for row in rows])
     strictness = 1 + STRICTNESS * kinds[0]
-    keep = set(best_cut(likely, [block.words for block in blocks], strictness)) | kept
+    keep = set(best_cut(odds, [block.words for block in blocks], strictness)) | kept
     # The headings directly above kept blocks are short, so the model tends to reject them.
     above: set[int] = set()
     for index in keep:
@@ -167,18 +171,19 @@ def _quoted(page: Blocks, keep: Collection[int]) -> set[int]:
     return found
 
 
-def best_cut(likely: Sequence[float], sizes: Sequence[int], strictness: float = 1.0) -> list[int]:
+def best_cut(odds: Sequence[float], sizes: Sequence[int], strictness: float = 1.0, spread: float = SPREAD) -> list[int]:
     """Returns the indexes to keep for the best expected F-measure, in which a kept word costs `strictness`."""
-    expected = sum(chance * size for chance, size in zip(likely, sizes, strict=True))
-    order = sorted(range(len(likely)), key=lambda index: -likely[index])
-    right = taken = 0.0
-    best, cut = 0.0, 0
-    for number, index in enumerate(order, 1):
-        right += likely[index] * sizes[index]
-        taken += sizes[index]
-        if (score := 2 * right / (strictness * taken + expected)) > best:
-            best, cut = score, number
-    return order[:cut]
+    order = sorted(range(len(odds)), key=lambda index: -odds[index])
+    scores = [0.0] * (len(order) + 1)
+    for moved, weight in ((-math.sqrt(3) * spread, 1 / 6), (0.0, 2 / 3), (math.sqrt(3) * spread, 1 / 6)):
+        likely = [1 / (1 + math.exp(-each - moved)) for each in odds]
+        expected = sum(chance * size for chance, size in zip(likely, sizes, strict=True))
+        right = taken = 0.0
+        for number, index in enumerate(order, 1):
+            right += likely[index] * sizes[index]
+            taken += sizes[index]
+            scores[number] += weight * 2 * right / (strictness * taken + expected)
+    return order[: scores.index(max(scores))]
 
 
 _BESIDE: Final[dict[str, str]] = json.loads(Path(__file__).with_name("beside.json").read_text("utf-8"))
