@@ -231,3 +231,14 @@ async def test_a_server_that_failed_says_why_with_its_error_output_in_reading_or
             ] == [each.strip() for each in output]
             assert (key == "7") or ("exit code 1" in shown and "R tries again" in shown)
             await press(pilot, "z")
+
+
+async def test_a_long_address_above_a_content_is_broken_after_a_sign() -> None:
+    told = Told()
+    await told.add("weather", url="https://weather.example/mcp")
+    uri = "demo://resource/static/document/architecture/overview/of/all/and/everything/there/is"
+    told.record("weather", "list", list="resources", added=[{"uri": uri, "name": "is"}], total=1)
+    async with opened(told, size=(80, 24)) as pilot:
+        shown = await press(pilot, "3", "tab", "z") + await press(pilot)
+        parts = [line.strip() for line in shown.splitlines() if line.strip() and line.strip() in uri]
+        assert any(part.endswith("/") for part in parts), shown

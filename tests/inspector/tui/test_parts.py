@@ -138,3 +138,13 @@ def test_a_server_is_called_by_its_own_name_if_that_of_its_entry_was_derived() -
     assert view.title == "index"
     view.entry = {"derived": True}
     assert view.title == "Everything Reference Server"
+
+
+def test_a_feed_that_shows_the_oldest_first_finds_and_holds_back_as_others_do() -> None:
+    feed, ring = ArrivingEntries[int](lambda number: number, str, oldest_first=True), filled(3)
+    feed.update(ring)
+    feed.follow(False)
+    ring.append(4, 4)
+    feed.update(ring)
+    assert [feed[at] for at in range(len(feed))] == [1, 2, 3]
+    assert (feed.held, feed.find(1), feed.find(3), feed.find(4)) == (1, 0, 2, None)

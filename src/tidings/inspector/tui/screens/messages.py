@@ -223,6 +223,7 @@ def output_page(lines: Ring[LineView], chosen: LineView | None = None) -> TextPa
 class LineSource(EntrySource):
     """Lines of error output; the selected one is shown in its place. Invalid messages are marked."""
 
+    oldest_first = True  # As a program's output is read, above all a traceback.
     noun = "line"
     empty = "No error output. What a command writes to its error output appears here, also after it has died."
 
@@ -234,7 +235,7 @@ class LineSource(EntrySource):
 
     def draw(self, entry: LineView) -> Drawn:
         mark = (" no message ", "bad") if entry.garbage else (" ", "soft")
-        return [([(self.clock(entry.at), "faint"), mark, (one_line(entry.text), "ink")], [])]
+        return [([(self.clock(entry.at), "faint"), mark, (one_line(entry.text.expandtabs(4)), "ink")], [])]
 
     def page(self, entry: LineView) -> TextPage:
         what = "sent on its output, and is no message" if entry.garbage else "error output"

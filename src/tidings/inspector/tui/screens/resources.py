@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final, Literal, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import Static
 
 from tidings._kit.text import counted
 from tidings.inspector.tui.screens.calls import CallerPane, fault_parts, template
@@ -16,6 +15,7 @@ from tidings.inspector.tui.screens.live import Versions
 from tidings.inspector.tui.screens.tasks import error_page, failed_read
 from tidings.inspector.tui.widgets.bars import Bar, BarPart, Drawn, clock, one_line, size
 from tidings.inspector.tui.widgets.lists import RowList, Table
+from tidings.inspector.tui.widgets.text import PlainPage, TextPage, TextView
 from tidings.inspector.view.view import ServerView
 
 
@@ -44,7 +44,8 @@ class ResourcesPane(CallerPane):
         table: Table[ResourceRow] = Table(lambda row: (row.kind, row.key), resource_text)
         super().__init__(tab, table, self._draw, noun="row", empty=EMPTY)
         self.versions = Versions()
-        self._name, self._facts = Bar("ground"), Static("", classes="about", markup=False)
+        self._name, self._facts = Bar("ground"), TextView(classes="about")
+        self._facts.can_focus = False
         self._built: object = None
         self._template: str | None = None
 
@@ -108,7 +109,7 @@ class ResourcesPane(CallerPane):
         self.set_class(self._template is not None, "template")
         if row is None:
             self._name.show([])
-            self._facts.update("")
+            self._facts.show(TextPage())
             self.versions.clear()
             return
         if row.kind == "template":
@@ -121,7 +122,7 @@ class ResourcesPane(CallerPane):
         told = [row.key] * (len(row.key) > self._name.size.width - 20)
         told += [str(item.get(key) or "") for key in ("title", "name", "mimeType")]
         told += [size(item["size"]) if isinstance(item.get("size"), int) else "", str(item.get("description") or "")]
-        self._facts.update(one_line(" · ".join(filter(None, dict.fromkeys(told))), 600))
+        self._facts.show(PlainPage(one_line(" · ".join(filter(None, dict.fromkeys(told))), 600), "soft"))
         if (error := failed_read(self.view, row.key)) is not None:
             self.versions.clear()
             self.versions.reader.show(error_page(error), (row.key, "failed"))

@@ -87,6 +87,7 @@ class EntrySource:
     noun: ClassVar[str]
     empty: ClassVar[str]
     precise: ClassVar[bool] = False  # Milliseconds matter.
+    oldest_first: ClassVar[bool] = False  # Unless the user chooses the other order.
     narrow = False  # There is little room: times are shown without their hours.
 
     def clock(self, at: float | None) -> str:
@@ -94,7 +95,7 @@ class EntrySource:
         return clock(at, millis=self.precise and not self.narrow)[3 * self.narrow :]
 
     def model(self) -> RowSource[Any]:
-        return ArrivingEntries(lambda entry: entry.seq, self.text)
+        return ArrivingEntries(lambda entry: entry.seq, self.text, oldest_first=self.oldest_first)
 
     def text(self, entry: Any) -> str:
         raise NotImplementedError

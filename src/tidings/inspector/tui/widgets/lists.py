@@ -48,15 +48,15 @@ class _Items(Generic[T]):
 
 
 class ArrivingEntries(_Items[T]):
-    """Entries that arrive, newest first. Their numbers, which are their keys, rise.
+    """Entries that arrive, newest first unless `oldest_first`. Their numbers, which are their keys, rise.
 
     While it does not follow, new entries are held back and counted, so that nothing moves under the user's eyes. It
     forgets what its source drops. A filter checks `CHUNK` entries per step, so that a long history blocks nothing.
     """
 
-    def __init__(self, seq: Callable[[T], int], text: Callable[[T], str]) -> None:
+    def __init__(self, seq: Callable[[T], int], text: Callable[[T], str], *, oldest_first: bool = False) -> None:
         super().__init__(seq, text)
-        self._seq = seq
+        self._seq, self.oldest_first = seq, oldest_first
         self.reset()
 
     def reset(self) -> None:
@@ -84,13 +84,14 @@ class ArrivingEntries(_Items[T]):
     def __getitem__(self, index: int) -> T:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return self._rows[len(self) - 1 - index]
+        return self._rows[index if self.oldest_first else len(self) - 1 - index]
 
     def find(self, key: Hashable) -> int | None:
         if not isinstance(key, int) or key > self._shown:
             return None
         at = self._before(self._rows, key)
-        return len(self) - 1 - at if at < len(self) and self._seq(self._rows[at]) == key else None
+        row = at if self.oldest_first else len(self) - 1 - at
+        return row if at < len(self) and self._seq(self._rows[at]) == key else None
 
     def _before(self, rows: Sequence[T] | Ring[T], seq: int) -> int:
         """Returns the number of entries before this one."""
@@ -170,10 +171,11 @@ class RowList(ScrollView, can_focus=True):
         Binding("k,up", "move(-1)", "Up", show=False),
         Binding("pagedown,ctrl+d", "page(1)", "Page down", show=False),
         Binding("pageup,ctrl+u", "page(-1)", "Page up", show=False),
-        Binding("g,home", "first", "First", show=False),
-        Binding("G,end", "last", "Last", show=False),
+        Binding("g,home", "far(0)", "First", show=False),
+        Binding("G,end", "far(-1)", "Last", show=False),
         Binding("enter", "open", "Open", show=False),
         Binding("space", "pause", "Pause", show=False),
+        Binding("o", "order", "Oldest or newest first", show=False),
     ]
 
     class Moved(Message):
@@ -207,6 +209,11 @@ class RowList(ScrollView, can_focus=True):
         return self.model if isinstance(self.model, ArrivingEntries) else None
 
     @property
+    def newest(self) -> int:
+        """The row of the newest entry; of a table, the first row."""
+        return max(0, len(self.model) - 1) if self.feed is not None and self.feed.oldest_first else 0
+
+    @property
     def chosen(self) -> Any:
         return self.model[self.cursor] if 0 <= self.cursor < len(self.model) else None
 
@@ -222,9 +229,8 @@ class RowList(ScrollView, can_focus=True):
         count = len(self.model)
         self.virtual_size = Size(self.width, count * self.row_height)
         if self.feed is not None and self.feed.following:
-            self.cursor = 0
-            if self.scroll_y:
-                self.scroll_to(y=0, animate=False)
+            self.cursor = self.newest
+            self.scroll_to(y=self.newest * self.row_height, animate=False)
         elif self._chosen is not None and (at := self.model.find(self._chosen)) is not None:
             if at != self.cursor and self.scroll_y:
                 # What is read stays where it is on the screen.
@@ -234,6 +240,8 @@ class RowList(ScrollView, can_focus=True):
         self._announce()
         self.refresh()
 
+    on_resize = take
+
     def choose(self, key: Hashable) -> bool:
         at = self.model.find(key)
         if at is None:
@@ -242,17 +250,15 @@ class RowList(ScrollView, can_focus=True):
         return True
 
     def choose_newest(self) -> None:
-        """Selects the first row as soon as there is another one, which is the request that the user just sent."""
-        self.cursor, self._chosen = 0, None
-        self.scroll_to(y=0, animate=False)
+        """Selects the newest row as soon as there is another one, which is the request that the user just sent."""
+        self.cursor, self._chosen = self.newest, None
+        self.scroll_to(y=self.newest * self.row_height, animate=False, immediate=True)
 
     def filter(self, words: str) -> None:
         self.model.filter(words)
         if self.feed is not None:
             self.feed.follow(True)
-        self.scroll_to(y=0, animate=False)
-        self.cursor = 0
-        self.take()
+        self.restart()
 
     def _announce(self) -> None:
         item = self.chosen
@@ -267,15 +273,13 @@ class RowList(ScrollView, can_focus=True):
     def action_page(self, by: int) -> None:
         self._go(self.cursor + by * max(1, self.size.height // self.row_height - 1))
 
-    def action_first(self) -> None:
-        if self.feed is not None:
+    def action_far(self, end: int) -> None:
+        """Goes to the first row (0) or the last (-1), and follows again if new entries come there."""
+        if self.feed is not None and bool(end) == self.feed.oldest_first:
             self.feed.follow(True)
             self.post_message(self.Moved(self))
             self.take()
-        self._go(0)
-
-    def action_last(self) -> None:
-        self._go(len(self.model) - 1)
+        self._go(len(self.model) - 1 if end else 0)
 
     def action_open(self) -> None:
         if (item := self.chosen) is not None:
@@ -283,7 +287,12 @@ class RowList(ScrollView, can_focus=True):
 
     def action_pause(self) -> None:
         if self.feed is not None and not self._stop_following():
-            self.action_first()
+            self.action_far(-1 if self.feed.oldest_first else 0)
+
+    def action_order(self) -> None:
+        if self.feed is not None:
+            self.feed.oldest_first = not self.feed.oldest_first
+            self.action_far(-1 if self.feed.oldest_first else 0)
 
     def _stop_following(self) -> bool:
         """Stops following. Returns False if it did not follow."""
@@ -295,7 +304,7 @@ class RowList(ScrollView, can_focus=True):
 
     def _go(self, index: int) -> None:
         index = max(0, min(index, len(self.model) - 1))
-        if index != 0:
+        if index != self.newest:
             self._stop_following()
         self.cursor = index
         bottom = (index + 1) * self.row_height - self.size.height
@@ -306,7 +315,7 @@ class RowList(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if new_value > 0:
+        if new_value < min(old_value, self.max_scroll_y) if self.newest else new_value > 0:
             self._stop_following()
 
     def _index_at(self, y: int) -> int | None:
@@ -332,9 +341,6 @@ class RowList(ScrollView, can_focus=True):
         self.refresh()
 
     on_blur = on_focus
-
-    def on_resize(self) -> None:
-        self.virtual_size = Size(self.width, len(self.model) * self.row_height)
 
     def render_line(self, y: int) -> Strip:
         self.drawn += 1
@@ -396,7 +402,7 @@ class Column(Vertical):
                 words, brief = f"{feed.held:,} newer held back", f"{feed.held:,} newer"
             paused, ink = BarPart("Paused · ", "warn"), "b-accent" if feed.held else "soft"
             state, short = ([paused, BarPart(told, ink)] for told in (words, brief))
-            pause = BarPart("g follows", "accent", "rows_pause")
+            pause = BarPart(f"{'G' if feed.oldest_first else 'g'} follows", "accent", "rows_pause")
         right = [*self.extra, BarPart("  "), pause] if self.extra else [pause]
         self._head.show(state, right, (short, right), (short, [pause]), ([BarPart(brief)], [pause]))
 
