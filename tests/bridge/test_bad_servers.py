@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import psutil
@@ -14,6 +15,7 @@ from tests.ports import free_port
 from tidings import LiveClient
 from tidings.bridge import BridgeServer, UpstreamSpec
 from tidings.bridge import upstream as upstream_module
+from tidings.client.config import Timeouts
 from tidings.errors import TidingsError
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -235,3 +237,24 @@ async def test_a_server_that_does_not_answer_is_logged_at_the_first_attempt(capl
     async with beside(UpstreamSpec("bad", f"http://127.0.0.1:{free_port()}/mcp")):
         await until(lambda: "bad cannot be reached" in caplog.text)
     assert "Tried" not in caplog.text
+
+
+async def test_a_server_that_hangs_is_not_waited_for_long_once_the_others_are_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upstream_module, "_FIRST_TRY", 3600.0)
+    async with beside(UpstreamSpec("bad", program(SILENT))) as client:  # Whose first answers would wait for an hour.
+        assert (await status(client))["trouble"] == "It has not answered yet."
+    assert "Traceback" not in caplog.text
+
+
+async def test_the_advice_about_a_server_that_hangs_fits_who_runs_a_bridge(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(upstream_module, "Timeouts", partial(Timeouts, connect=0.3))
+    async with beside(UpstreamSpec("bad", program(SILENT))) as client:
+        await until(lambda: "did not answer within" in caplog.text)
+        trouble = (await status(client))["trouble"]
+    for told in (trouble, caplog.text):
+        assert "It is tried again; check that it is an MCP server." in told
+        assert "Timeouts(" not in told

@@ -13,6 +13,7 @@ from tests.bridge.upstreams import ERAS, Shop, spec, text, until, using
 from tests.client.bad_servers import LEGACY, behaved, count, web
 from tidings import LiveServer, ResourceUpdated, attach, connect
 from tidings.bridge import BridgeServer, CallWatch, UpstreamSpec
+from tidings.bridge import server as server_module
 from tidings.bus.sqlite import SqliteBus
 from tidings.client import ClientConfig
 from tidings.client.config import ListChanged
@@ -233,6 +234,20 @@ async def test_the_status_can_be_subscribed_to(above: str) -> None:
         assert set(heard.uris) == {"bridge://status"}
         (server,) = json.loads((await client.read_resource("bridge://status")).text)["servers"]
         assert server["name"] == "missing"
+
+
+async def test_counters_of_the_status_are_told_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "_STATUS_SECONDS", 0.001)
+    monkeypatch.setattr(server_module, "_COUNTERS_EVERY", 10**9)
+    shop = Shop()
+    async with using(BridgeServer([spec(shop, "legacy")], interval=0.01)) as client:
+        heard, before = Heard(client), shop.reads
+        await client.subscribe("stock://apples")
+        await client.subscribe("bridge://status")
+        await until(lambda: shop.reads >= before + 20)
+        assert len(heard.uris) <= 1  # The subscription itself may be news.
+        monkeypatch.setattr(server_module, "_COUNTERS_EVERY", 1)
+        await heard.until(4)
 
 
 async def test_lists_of_a_new_server_are_announced() -> None:

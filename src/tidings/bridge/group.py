@@ -19,6 +19,7 @@ from tidings.errors import ResourceNotFound
 
 STATUS: Final = "bridge://status"
 SCHEME: Final = "call://"
+_OTHERS_TRIED: Final = 2.0  # Seconds that first answers wait for a server after the last of the others, if one is there
 KIND_OF: Final = {"tools": "tool", "resources": "resource", "templates": "template", "prompts": "prompt"}
 
 
@@ -54,8 +55,13 @@ class ServerGroup:
         await self.watches.renew(gone)
 
     async def tried(self) -> None:
-        """Waits until every server is connected, or has failed once."""
-        await asyncio.gather(*(upstream.until_tried() for upstream in self))
+        """Waits until every server is connected or has failed once; not for long if others are connected."""
+        waits = {asyncio.ensure_future(upstream.until_tried()) for upstream in self}
+        while waits:
+            seconds = _OTHERS_TRIED if any(upstream.client.connected for upstream in self) else None
+            done, waits = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            for upstream in () if done else self:
+                upstream.tried.set()
 
     async def aclose(self) -> None:
         await self.watches.aclose()

@@ -35,6 +35,7 @@ from tidings.server.waking.extension import declares_tasks
 logger = logging.getLogger(__name__)
 
 _STATUS_SECONDS: Final = 1.0  # Between two looks at the status, while somebody subscribes to it.
+_COUNTERS_EVERY: Final = 10  # Looks between two notifications of counters only.
 _PAGE: Final = 1_000
 _MOST_ALLOWED: Final = 10_000  # URIs that somebody may subscribe to, and nobody does.
 _MOST_GROUPS: Final = 64  # Clients with tokens of their own, for which sessions are kept.
@@ -349,13 +350,17 @@ class BridgeServer(LiveServer[None]):
         await asyncio.gather(*(group.watches.end(uri) for group in self._groups.values()))
 
     async def _tell_status(self) -> None:
-        """Publishes changes of the status. That a copy grows older is none."""
-        told = None
+        """Publishes changes of the status, those of counters now and then. That a copy grows older is none."""
+        told, counted, looks = None, None, 0
         while True:
             now = [group.status() for group in self._groups.values()]
-            for watched in [each for status in now for each in status["watched"]]:
-                del watched["lag"]
-            if told is not None and told != now:
+            watched = [each for status in now for each in status["watched"]]
+            counters = [
+                [each.pop(name) for name in ("reads", "changes", "read_seconds", "lag")][:3] for each in watched
+            ]
+            looks += 1
+            if told is not None and (told != now or (counted != counters and looks >= _COUNTERS_EVERY)):
                 self._news.publish(STATUS)
+                counted, looks = counters, 0
             told = now
             await asyncio.sleep(_STATUS_SECONDS)

@@ -6,6 +6,7 @@ The client reconnects by itself. A server that could not be reached at first is 
 import asyncio
 import logging
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -37,6 +38,7 @@ _SOON: Final = 0.05  # Seconds between a call that may have changed something an
 _LONGEST: Final = 12.0  # The pause between two loads grows up to this many intervals while nothing changes.
 _PAUSES: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 30.0)
 _FIRST_TRY: Final = 10.0  # Seconds that the first answers of the bridge wait for a server to connect.
+_TIME_LIMIT: Final = re.compile(r"Give it longer with Timeouts\(connect=...\)[^.]*\.")  # Advice for programs
 _MOST_ITEMS: Final = 10_000  # Of one list. The rest is left out, which is logged.
 _MOST_AT_ONCE: Final = 256  # Requests to one server.
 
@@ -114,7 +116,7 @@ class Upstream:
         self.notifies = False  # The server has notified of the change of a resource.
         self.wakeup = Wakeup()
         self._failure: TidingsError | None = None
-        self._tried = asyncio.Event()
+        self.tried = asyncio.Event()  # It has connected, or failed once, or is not waited for any more.
         self._tasks: list[asyncio.Task[None]] = []
         self._soon = Wakeup()
         self._changes = 0  # Of its lists.
@@ -180,14 +182,14 @@ class Upstream:
                 await self.client.connect()
                 self._failure = None
                 await self.client.wait_fresh()
-                self._tried.set()
+                self.tried.set()
                 self.wakeup()
                 await self.wakeup.until(lambda: self.client.state in ("error", "disconnected"))
             except TidingsError as error:
-                if str(error) != str(self._failure):
-                    logger.warning("%s cannot be reached: %s", self.spec.name, error)
-                self._failure = error
-            self._tried.set()
+                new, self._failure = str(error) != str(self._failure), error
+                if new:
+                    logger.warning("%s cannot be reached: %s", self.spec.name, self.trouble)
+            self.tried.set()
             self.wakeup()
             await asyncio.sleep(pauses.next())
 
@@ -219,12 +221,10 @@ class Upstream:
 
     async def until_tried(self) -> None:
         """Waits until the server has been connected to, or the first attempt failed, or it takes too long."""
-        if self._tried.is_set():
-            return
         with suppress(TimeoutError):
             async with asyncio.timeout(_FIRST_TRY):
-                await self._tried.wait()
-        self._tried.set()
+                await self.tried.wait()
+        self.tried.set()
 
     @property
     def trouble(self) -> str:
@@ -234,7 +234,8 @@ class Upstream:
         error = self.client.error or self._failure  # The latter while it is tried again.
         if error is None:
             return "It has not answered yet." if self.client.era is None else f"It is {self.client.state}."
-        return f"{error.message} {self.cure}" if isinstance(error, NotAuthorized) else error.message
+        message = _TIME_LIMIT.sub("It is tried again; check that it is an MCP server.", error.message)
+        return f"{message} {self.cure}" if isinstance(error, NotAuthorized) else message
 
     @property
     def cure(self) -> str:
