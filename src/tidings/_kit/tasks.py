@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 logger = logging.getLogger(__name__)
 
@@ -124,6 +124,15 @@ class Users:
                 self.count = max(self.count - 1, 0)
                 if not self.count:
                     await self._close()
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """Yields the exceptions in a group of groups, or the exception itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            yield from causes(inner)
+    else:
+        yield error
 
 
 class Shared:

@@ -41,14 +41,12 @@ def show_result(result: dict[str, Any], output: str | None, *, as_json: bool, ev
     if as_json:
         click.echo(json.dumps({"result": result}, ensure_ascii=False) if events else dumped(result))
     elif is_error:
-        sys.stdout.flush()
         click.echo("The tool reported an error:", err=True)
         show_blocks(blocks, err=True)
     elif blocks:
         show_blocks(blocks)
     elif result.get("structuredContent") is not None:
         click.echo(dumped(result["structuredContent"]))
-    sys.stdout.flush()
     if is_error:
         sys.exit(BAD_ANSWER)
 

@@ -52,7 +52,6 @@ def _show_lists(options: OneShotOptions, lists: list[ListedItems]) -> None:
         click.echo(dumped(document | ({"malformed": invalid} if invalid else {})))
     else:
         _as_tables(lists)
-    sys.stdout.flush()
     if invalid:
         reasons = "; ".join(f"in {each['list']}, {each['reason']}" for each in invalid[:5])
         message = f"The server lists {counted(len(invalid), 'invalid item')}: {reasons}."

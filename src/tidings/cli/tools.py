@@ -193,7 +193,6 @@ def load_command(
         click.echo(dumped(load.figures()))
     else:
         load.show()
-    sys.stdout.flush()
     if interrupted:
         raise KeyboardInterrupt
     if load.errors:

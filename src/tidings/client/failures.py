@@ -1,8 +1,8 @@
 """Turns exceptions, JSON-RPC errors and HTTP answers into named errors, for requests and for connecting."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import httpx2
 import mcp_types as types
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from tidings import errors
 from tidings._kit import event_wire
 from tidings._kit.bounded_json import as_dict, as_list, mapped
+from tidings._kit.tasks import causes
 from tidings._kit.text import shortened
 from tidings.client.sdk_seam import InputRequiredRoundsExceededError
 from tidings.errors import TidingsError
@@ -189,7 +190,7 @@ def connect_error(
     error: BaseException, name: str, status: int | None = None, speaks: Sequence[object] = ()
 ) -> TidingsError:
     """Returns the named error for a failed connection. `speaks` are the protocol versions that the server states."""
-    for cause in sorted(_causes(error), key=is_broken_off):  # Another error is the reason for the end.
+    for cause in sorted(causes(error), key=is_broken_off):  # Another error is the reason for the end.
         match cause:
             case TidingsError():
                 return cause
@@ -213,7 +214,7 @@ def connect_error(
                 return _handshake_error(cause, name, status, speaks)
             case _:
                 continue
-    first = next(_causes(error), error)
+    first = next(causes(error), error)
     return errors.ConnectFailed(f"No connection to {name}: {type(first).__name__}: {first}", server=name)
 
 
@@ -253,15 +254,6 @@ def connect_refused(name: str, status: int) -> TidingsError:
         case error:
             error.server = name
             return error
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the exceptions in a group of groups, or the exception itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            yield from _causes(inner)
-    else:
-        yield error
 
 
 def _unreachable(name: str, cause: Exception) -> str:

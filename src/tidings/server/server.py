@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
 from tidings._kit.suggest import there_are
+from tidings._kit.tasks import causes
 from tidings._kit.uvicorn_seam import HttpServer
 from tidings.bus import Bus
 from tidings.bus.streams import Retention
@@ -400,13 +401,9 @@ class LiveServer(MCPServer[LifespanResultT]):
                 super().run(transport, **kwargs)
         except BaseExceptionGroup as failures:
             # The tasks of a stdio server ended with these. A named error explains itself, without a traceback.
-            named, others = failures.split(TidingsError)
-            if named is None or others is not None:
+            if not all(isinstance(each, TidingsError) for each in causes(failures)):
                 raise
-            error: BaseException = named
-            while isinstance(error, BaseExceptionGroup):
-                error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-            raise SystemExit(f"The live server cannot serve: {error}") from None
+            raise SystemExit(f"The live server cannot serve: {next(causes(failures))}") from None
 
     async def run_stdio_async(self) -> None:
         """Serves over standard input and output until the input ends or the process is asked to stop."""
