@@ -314,8 +314,26 @@ def test_a_python_file_is_a_server_and_a_command_needs_no_quotes(words: str, nam
 def test_a_python_file_without_a_server_says_what_is_looked_for(tmp_path: Path) -> None:
     (tmp_path / "none.py").write_text(FILES["none.py"])
     done = tidings("list", "none.py", cwd=tmp_path)
-    assert (done.code, "has no server called mcp, server or app, and starts none" in done.err) == (4, True)
+    assert (done.code, "has no server called mcp, server or app, and starts none" in done.err) == (2, True)
     assert "There is no file" in tidings("list", "nothing.py", cwd=tmp_path).err
+
+
+@pytest.mark.parametrize("words", [("list",), ("watch",)], ids=["at once", "live"])
+def test_an_object_that_a_file_lacks_is_the_users_mistake_and_its_servers_are_named(
+    words: tuple[str], tmp_path: Path
+) -> None:
+    text = "from mcp.server.mcpserver import MCPServer\nprint('hello')\nmain = MCPServer('a')\nnumber = 3\n"
+    (tmp_path / "my server.py").write_text(text)
+    done = tidings(*words, "'my server.py:mian'", *(["a://b"] if words == ("watch",) else []), cwd=tmp_path)
+    assert done.code == 2
+    meant = f"{tmp_path / 'my server.py'} has no server called mian. Did you mean my server.py:main?"
+    assert done.err == f"Error: {meant}\nHelp: tidings explain bad-target\n"
+
+
+def test_a_number_that_is_none_is_told_with_what_is_expected() -> None:
+    for option, expected in {"--timeout": "number of seconds, for example 2.5", "--count": "whole number"}.items():
+        done = tidings("watch", odd(), "note://one", option, "5s")
+        assert (done.code, f"'5s' is not a valid {expected}." in done.err) == (2, True)
 
 
 def test_what_follows_a_command_without_quotes_belongs_to_who_takes_it() -> None:

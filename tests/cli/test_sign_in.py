@@ -49,7 +49,7 @@ async def test_who_has_signed_in_can_use_every_command(authorization: Authorizat
     url = authorization.url
     refused = await run("list", url, "--json", **home)
     assert (refused.code, refused.error["code"]) == (4, "sign-in-needed")
-    assert "tidings sign-in" in refused.error["message"]
+    assert f"Run `tidings sign-in {url}`, or give a token" in refused.error["message"]
     done = await run("sign-in", url, "--steps", **home)
     assert (done.code, "Signed in to" in done.err) == (0, True), done.err
     for step in ("challenge", "metadata", "authorization server", "registration", "authorization", "token"):

@@ -84,7 +84,7 @@ def test_an_index_that_is_built_is_one_line_until_it_is_there(tmp_path: Path) ->
 
 def test_a_form_is_asked_field_by_field_and_checked(weather: str) -> None:
     with terminal("call", weather, "greet", "--era", "legacy", NO_COLOR="1") as screen:
-        screen.expect("What is your name?")
+        assert "weather asks: " in screen.expect("What is your name?")
         screen.expect("Name*: ")
         screen.type("\n")  # Needed, so asked again.
         screen.expect("Name*: ")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import WEATHER, free_port, line_of, odd, serving, started, tidings
+from tests.cli.running import WEATHER, free_port, line_of, odd, serving, started, tidings, until
 
 
 @pytest.fixture(scope="module")
@@ -129,3 +129,23 @@ def test_a_misspelt_resource_is_told_once_with_the_one_that_is_meant(tmp_path: P
     assert (done.code, done.out) == (2, "")
     assert done.err.count("note://loby") == 1, done.err
     assert "Did you mean 'note://lobby'?" in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("watch", odd(), "note://one"), ("receive", "--port", "0")], ids=["watch", "receive"]
+)
+def test_a_command_that_follows_ends_when_the_reader_of_its_output_goes(words: tuple[str, ...]) -> None:
+    with started(*words) as following:
+        _ = line_of(following, "stdout" if words[0] == "watch" else "stderr")  # It runs, and has nothing more to print.
+        assert following.stdout is not None
+        following.stdout.close()
+        assert following.wait(20) == 141
+
+
+def test_a_command_that_prints_nothing_goes_on_without_a_reader(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    with started("watch", odd(), "note://one", "--exec", f"echo >> {ran}") as watching:
+        assert watching.stdout is not None
+        watching.stdout.close()
+        until(ran.exists)
+        assert watching.poll() is None

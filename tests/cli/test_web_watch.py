@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli.running import Done, tidings
+from tests.cli.running import Done, line_of, started, tidings
 
 OPTIONS = ("--allow-private", "127.0.0.0/8", "--every", "0.2", "--count", "1", "--robots", "ignore", "--workers", "1")
 PAGE = "<html><head><title>Mug</title></head><body><h1>Mug</h1><p class=price>{}</p><p>A mug that holds tea.</p></body>"
@@ -118,3 +118,11 @@ def test_a_file_that_is_no_atom_feed_is_refused_and_left_as_it_is(tmp_path: Path
     assert done.code == 2
     assert "is not an Atom feed" in done.err
     assert notes.read_text() == text
+
+
+def test_it_ends_when_the_reader_of_its_output_goes() -> None:
+    with shop() as here, started("web", "watch", here.url, *OPTIONS[:2], "--robots", "ignore") as watching:
+        assert "Watching" in line_of(watching, "stderr")
+        assert watching.stdout is not None
+        watching.stdout.close()
+        assert watching.wait(20) == 141

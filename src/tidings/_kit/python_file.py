@@ -30,7 +30,10 @@ def main(file: str, name: str = "", *args: str) -> None:
     server = next((found for each in names if hasattr(found := getattr(module, each, None), "run")), None)
     if server is None:
         has = f"no server called {name}" if name else "no server called mcp, server or app, and starts none"
-        raise SystemExit(f"{file} has {has}. Name the object after a colon, for example {Path(file).name}:mcp")
+        found = [each for each, it in vars(module).items() if hasattr(it, "instructions") and not isinstance(it, type)]
+        meant = " or ".join(f"{path.name}:{each}" for each in found)
+        cure = f"Did you mean {meant}?" if found else f"Name the object after a colon, for example {path.name}:mcp"
+        raise SystemExit(f"{file} has {has}. {cure}")
     if hasattr(server, "run_stdio_async"):  # MCPServer, FastMCP, LiveServer.
         server.run("stdio")
         return

@@ -14,7 +14,7 @@ from tidings._kit.bounded_json import as_dict, as_dicts
 from tidings._kit.text import harmless
 from tidings.cli.contents import dumped
 from tidings.cli.conversation import converse
-from tidings.cli.exits import OneShotFailed, Refusal
+from tidings.cli.exits import OneShotFailed, Refusal, end_with_reader
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
 from tidings.cli.serving import HttpAddress, begin, serve_app, until_stopped
@@ -98,7 +98,6 @@ def poll_command(
 def _print(event: dict[str, Any]) -> None:
     data = json.dumps(event.get("data"), ensure_ascii=False)
     click.echo(f"{styled(harmless(str(event.get('timestamp') or '')), 'dim')} {harmless(data)}")
-    sys.stdout.flush()
 
 
 async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, as_json: bool) -> int:
@@ -114,7 +113,6 @@ async def _take(event: "ServerEvent | EventsTruncated", program: str | None, *, 
         return await run_program(program, str(said.get("name", "truncated")), json.dumps(said).encode())
     if as_json:
         click.echo(json.dumps(said, ensure_ascii=False))
-        sys.stdout.flush()
     elif "data" in said:
         _print(said)
     else:
@@ -153,6 +151,7 @@ def tail_command(
                 if left is not None and (left := left - 1) <= 0:
                     return
 
+    end_with_reader(printing=program is None)
     asyncio.run(follow())
 
 
@@ -249,6 +248,7 @@ def receive_command(port: int, host: str, secret: str | None, program: str | Non
     except ValueError as error:
         raise Refusal(str(error)) from None
     http = begin("a receiver of webhooks", HttpAddress(host, port, path="/"), None, for_clients=False)
+    end_with_reader(printing=program is None)
     if http is not None:
         until_stopped(lambda: serve_app(receiver, http))
 

@@ -7,7 +7,10 @@ import contextlib
 import io
 import json
 import os
+import re
+import select
 import signal
+import stat
 import sys
 import threading
 import traceback
@@ -22,7 +25,7 @@ import click
 
 from tidings._kit.text import harmless, harmless_json
 from tidings.cli.terminal import is_terminal
-from tidings.errors import EXPLAINED_BY, Category, GaveUp, MalformedMessage, TidingsError
+from tidings.errors import EXPLAINED_BY, BadTarget, Category, GaveUp, MalformedMessage, TidingsError
 
 if TYPE_CHECKING:
     import logging
@@ -61,8 +64,10 @@ _BY_CATEGORY: Final = {
 }
 _BY_CODE: Final = {"bad-target": YOURS, "invalid-uri": YOURS, "effect-unknown": _BY_CATEGORY[Category.CONNECTION]}
 """Exceptions. A call with an unknown effect is one whose connection was lost."""
+_NO_OBJECT: Final = re.compile(r"^(?:.* error: )?(.+\.py has no server called .+)", re.MULTILINE)
 YOU: Final = "you"
 SERVER: Final = "the server"
+reader_gone: Final = threading.Event()
 
 
 def epilog(*codes: int) -> str:
@@ -113,6 +118,8 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
 
     if isinstance(error, GaveUp) and isinstance(error.__cause__, TidingsError):
         error = error.__cause__  # There was only one try, and its error says more.
+    if found := _NO_OBJECT.search(error.message):
+        error = BadTarget(found[1])
     data: Any = error.data
     answer = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     payload = answer.get("rpc_data")
@@ -130,33 +137,11 @@ def failed(error: TidingsError, *, is_command: bool = False) -> OneShotFailed:
     )
 
 
-_IN_THE_SHELL: Final = {  # Advice in error messages for programs, and the same for the command line
-    "connect with era='legacy'": "try --era legacy",
-    "use era='legacy'": "use --era legacy",
-    "timeout=... or Timeouts(request=...), or cancel earlier": "--timeout",
-    "Allow more at once with ClientConfig(concurrency=...), or give": "Give",
-    "Timeouts(connect=...)": "--timeout",
-    "Timeouts(request=...)": "--timeout",
-    "Timeouts(total=...)": "--timeout",
-    "Timeouts(ping=...)": "--timeout",
-    "await client.task(id) to follow it again, or cancel it. Give it longer with timeout=...": "give it longer with "
-    "--timeout",
-    ": Backoff(tries=...) sets how often": "",
-    'or pass a token: connect(url, token="...")': "or give a token with --token-env or --header",
-    "Pass others: token=..., headers=... or auth=...": "Give others, with --token or --header.",
-    "Give a cwd= that exists": "Give a --cwd that exists",
-    "its env= or its cwd=": "its --env or its --cwd",
-    "Leave era out": "Leave --era out",
-    " Pass it as a list of strings.": " Check its quotes.",
-    ", or raise ClientConfig.max_message": "",
-    " If that is right, raise ClientConfig.max_pages.": "",
-    "Raise ClientConfig.max_message, or ask": "Ask",
-}
-
-
 def in_the_shell(message: str) -> str:
     """Returns the message of an error with advice for the command line instead of that for programs."""
-    for advice, here in _IN_THE_SHELL.items():
+    from tidings.inspector.view.error_report import CURES
+
+    for advice, here in CURES["in_the_shell"].items():
         message = message.replace(advice, here)
     return message
 
@@ -221,7 +206,7 @@ def ending(*, as_json: bool = False) -> Generator[None]:
             sys.exit(PIPE_CLOSED)
         except (KeyboardInterrupt, click.Abort):
             if terminated:
-                sys.exit(TERMINATED)
+                sys.exit(PIPE_CLOSED if reader_gone.is_set() else TERMINATED)
             if sys.stderr.isatty():
                 click.echo("\nInterrupted.", err=True)
             sys.exit(INTERRUPTED)
@@ -236,6 +221,22 @@ def ending(*, as_json: bool = False) -> Generator[None]:
             cure = "This is a bug in Tidings: please report it, with the command."
             text = f"{type(error).__name__}: {error} (at {where}). {cure}"
             _end(OneShotFailed(text, exit_code=BUG, who="this program", code="unforeseen"), as_json=as_json)
+
+
+def end_with_reader(*, printing: bool = True) -> None:
+    """Ends this command, as SIGTERM would, when nobody reads its output, a pipe or a socket, any more."""
+    mode = os.fstat(fd := sys.stdout.fileno()).st_mode
+    if sys.platform == "win32" or not printing or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return
+    polled = select.poll()
+    polled.register(fd, select.POLLHUP)  # macOS tells of it only on demand.
+
+    def wait() -> None:
+        polled.poll()
+        reader_gone.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _end(end: OneShotFailed, *, as_json: bool) -> NoReturn:

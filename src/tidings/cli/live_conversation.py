@@ -132,6 +132,7 @@ class LiveConversation:
             instructions=client.instructions,
             seconds=time.monotonic() - began,
         )
+        client.pending.server = client.server_info.name if client.server_info else client.name
         return self
 
     def __exit__(self, *_: object) -> None:

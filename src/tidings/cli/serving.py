@@ -12,14 +12,15 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
 from tidings._kit.suggest import did_you_mean
+from tidings._kit.tasks import causes
 from tidings._kit.text import is_ip
-from tidings.cli.exits import FEW, Refusal
+from tidings.cli.exits import FEW, Refusal, reader_gone
 from tidings.cli.logs import logger
 from tidings.cli.terminal import all_of, option
 from tidings.errors import TidingsError
@@ -290,14 +291,12 @@ def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]], *, uvloop: boo
     try:
         with suppress(KeyboardInterrupt):
             anyio.run(serve, backend_options={"use_uvloop": uvloop})
+        if reader_gone.is_set():
+            raise BrokenPipeError
     except BaseExceptionGroup as failures:
-        named, others = failures.split((TidingsError, Refusal))
-        if named is None or others is not None:
+        if not all(isinstance(each, TidingsError | Refusal) for each in causes(failures)):
             raise
-        error: BaseException = named
-        while isinstance(error, BaseExceptionGroup):
-            error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-        raise Refusal(str(error)) from None
+        raise Refusal(str(next(causes(failures)))) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -16,7 +16,7 @@ from tidings._kit.diff import unified
 from tidings._kit.suggest import closest, question
 from tidings._kit.text import clock, harmless
 from tidings.cli.contents import Content, bytes_of, described
-from tidings.cli.exits import YOURS, OneShotFailed, failed, in_the_shell
+from tidings.cli.exits import YOURS, OneShotFailed, end_with_reader, failed, in_the_shell
 from tidings.cli.logs import log_options, logger
 from tidings.cli.oneshot import OneShotOptions, one_shot
 from tidings.cli.terminal import option, styled
@@ -46,6 +46,7 @@ def command(
     if words := [uri for uri in uris if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri)]:
         cure = "Put a command in quotes with all its words, for example: tidings watch 'tidings vault Notes' vault://recent"
         raise OneShotFailed(f"{words[0]!r} is not a URI: it has no scheme. {cure}")
+    end_with_reader(printing=program is None)
     asyncio.run(_Watch(options, uris, diff=diff, program=program).run(count))
 
 
@@ -134,7 +135,6 @@ class _Watch:
             click.echo(json.dumps({"uri": uri, "at": round(time.time(), 3), **what}, ensure_ascii=False))
         else:
             self._print(uri, text, changes)
-        sys.stdout.flush()
 
     def _print(self, uri: str, text: str, changes: list[str] | None) -> None:
         terminal = sys.stdout.isatty()

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import click
 
 from tidings._kit.files import replace_file
-from tidings.cli.exits import FEW, Refusal
+from tidings.cli.exits import FEW, Refusal, end_with_reader
 from tidings.cli.logs import log_options, logger
 from tidings.cli.serving import until_stopped
 from tidings.cli.terminal import option
@@ -89,6 +89,8 @@ def watch_command(
     if feed is not None:
         _write(feed, _read(feed))  # Refused now, and not after the first change.
 
+    end_with_reader(printing=(printing := as_json or not (program or webhook or feed)))
+
     async def tell(change: dict[str, Any]) -> None:
         if program is not None:
             await run_program(program, change["url"], change["diff"].encode())
@@ -96,7 +98,7 @@ def watch_command(
             await _post(webhook, change)
         if feed is not None:
             _add_to_feed(feed, change)
-        if as_json or not (program or webhook or feed):
+        if printing:
             click.echo(json.dumps(change, ensure_ascii=False) if as_json else change["diff"])
 
     wanted: dict[str, Any] = {"part": part, "login": named, "body": data}

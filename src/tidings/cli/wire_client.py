@@ -428,7 +428,7 @@ class WireClient:
             return {"result": {"roots": []}}
         from tidings.cli.asking import answered
 
-        return answered(self._options, self._name, question)
+        return answered(self._options, str((self.server.server_info or {}).get("name", self._name)), question)
 
     def _last_output(self) -> str:
         text = ""

@@ -34,6 +34,7 @@ from tidings.changes import KEEP_ALIVE_HEADER
 from tidings.client import sdk_seam
 from tidings.client.config import ClientConfig, Timeouts
 from tidings.client.http_health import HttpHealth, stated_interval
+from tidings.client.masking import shown_url
 from tidings.client.queue import QueueEntry
 from tidings.client.sdk_seam import Clean, TransportStreams, WriteStream, quiet
 from tidings.client.targets import HttpTarget
@@ -178,7 +179,7 @@ class _WatchedClient(httpx2.AsyncClient):
         self._keep_alive = interval or self._keep_alive
         target = self._target  # Any header may identify the user.
         if response.status_code == 401 and not (target.headers or target.auth or httpx2.URL(target.url).userinfo):
-            wanted = await _token_wanted(response, target.name)
+            wanted = await _token_wanted(response, target)
             if request.method == "GET" and not self._accepted:
                 raise wanted  # The older transport begins with its stream, and no message could carry the refusal.
             response = _refusal(request, wanted)
@@ -242,7 +243,7 @@ class _SignIn(httpx2.Auth):
             self.watch.signing_in(call, busy=False)
 
 
-async def _token_wanted(response: httpx2.Response, server: str) -> SignInNeeded:
+async def _token_wanted(response: httpx2.Response, to: HttpTarget) -> SignInNeeded:
     """Returns the error for a server that wants credentials and got none, with the server's own words."""
     words = ""
     if (body := body_of(response)) is not None and not body.is_stream:
@@ -251,8 +252,8 @@ async def _token_wanted(response: httpx2.Response, server: str) -> SignInNeeded:
                 words = words_in(response.headers.get("content-type", ""), await response.aread())
     await response.aclose()
     said = f" It says: {words}" if words else ""
-    cure = 'Run `tidings sign-in`, or pass a token: connect(url, token="...").'
-    return SignInNeeded(f"The server wants a sign-in, and no token was sent (HTTP 401). {cure}{said}", server=server)
+    cure = f'Run `tidings sign-in {shown_url(to.url)}`, or pass a token: connect(url, token="...").'
+    return SignInNeeded(f"The server wants a sign-in, and no token was sent (HTTP 401). {cure}{said}", server=to.name)
 
 
 def _refusal(request: httpx2.Request, error: NotAuthorized) -> httpx2.Response:

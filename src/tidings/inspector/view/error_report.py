@@ -22,8 +22,9 @@ _INVALID_PARAMS: Final = -32602
 _METHOD_NOT_FOUND: Final = -32601
 _MOST_PAYLOAD: Final = 65_536
 
-_CURES: Final[dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("cures.json").read_text("utf-8"))
-_KNOWN: Final[dict[str, tuple[Who, str]]] = _CURES["errors"]  # By the code of an error: its cause and its cure.
+CURES: Final[dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("cures.json").read_text("utf-8"))
+_KNOWN: Final[dict[str, tuple[Who, str]]] = CURES["errors"]  # By the code of an error: its cause and its cure.
+_SIGN_IN: Final = re.compile(r" Run `tidings sign-in [^`]*`, or pass a token: connect\(url, token=\"...\"\)\.")
 _TIMEOUT: Final = re.compile(r"(timeout=\.\.\. or )?Timeouts\((\w+)=\.\.\.\)")  # Advice for programs
 
 _PAGES: Final = (  # With the package, or in a clone
@@ -54,7 +55,7 @@ def error_view(error: BaseException, *, is_command: bool = False, method: str | 
     elif error.code == "request-failed" and code == _METHOD_NOT_FOUND:
         cure = "The server does not know this method. Its capabilities list what it offers."
     elif is_command and who == "the network":  # There is no network between.
-        who, cure = "the server", _CURES["of_commands"].get(error.code, cure)
+        who, cure = "the server", CURES["of_commands"].get(error.code, cure)
     elif isinstance(error, CommandFailed) and "could not be started" in error.message:
         who, cure = "you", "Correct the command, its folder or its environment in this server's entry."
     elif isinstance(error, ConnectFailed) and "not an address" in error.message:
@@ -63,7 +64,7 @@ def error_view(error: BaseException, *, is_command: bool = False, method: str | 
     payload: Any = plain(error.data) if size <= _MOST_PAYLOAD else cut(error.data, size)
     # Advice for programs, in the words of the inspector: a key or a button signs in.
     message = _TIMEOUT.sub(r"the \2 timeout of its entry", error.message)
-    message = message.replace(' Run `tidings sign-in`, or pass a token: connect(url, token="...").', "")
+    message = _SIGN_IN.sub("", message)
     message = message.replace("connect with era='legacy'", "set the era of this server to legacy")
     facts = message, error.code, error.category.value, who, cure, error.help, error.retryable
     return ErrorView(*facts, error.method or method, error.elapsed, payload)
