@@ -76,6 +76,7 @@ def test_a_variable_goes_before_the_default_and_after_the_command_line(name: str
 def test_the_page_has_every_variable_and_no_other() -> None:
     documented = set(re.findall(r"`(TIDINGS_[A-Z_]+[A-Z])`", PAGE.read_text("utf-8")))
     shared = {"TIDINGS_LOG_LEVEL", "TIDINGS_LOG_JSON", "TIDINGS_TOKEN", "TIDINGS_BEARER_TOKEN", "TIDINGS_URI"}
+    shared |= {"TIDINGS_WEBHOOK_SECRET"}
     of_web_settings = {each for each in configured("web").variables if each not in documented}
     assert documented - shared == {variable for _, variable in EACH} - of_web_settings
     web_page = PAGE.with_name("web.md").read_text("utf-8")

@@ -18,7 +18,6 @@ import click
 from click.core import ParameterSource
 
 from tidings._kit.suggest import did_you_mean
-from tidings._kit.tasks import causes
 from tidings._kit.text import is_ip
 from tidings.cli.exits import FEW, Refusal, reader_gone
 from tidings.cli.logs import logger
@@ -294,6 +293,8 @@ def until_stopped(serve: Callable[[], Coroutine[Any, Any, None]], *, uvloop: boo
         if reader_gone.is_set():
             raise BrokenPipeError
     except BaseExceptionGroup as failures:
+        from tidings._kit.tasks import causes
+
         if not all(isinstance(each, TidingsError | Refusal) for each in causes(failures)):
             raise
         raise Refusal(str(next(causes(failures)))) from None

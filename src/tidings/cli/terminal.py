@@ -22,7 +22,8 @@ _BAR: Final = 20
 def option(words: str, help_: str, kind: Any = None, **more: Any) -> Decorator:
     """Returns an option: `option("seconds --for=SECONDS", "…")`; without a value and a `kind` it is a flag."""
     names, _, value = words.partition("=")
-    if isinstance(kind, click.FloatRange | click.IntRange):  # The words that follow "is not a valid".
+    if isinstance(kind, click.FloatRange | click.IntRange) and kind.name == type(kind).name:
+        # The words that follow "is not a valid".
         kind.name = "whole number" if isinstance(kind, click.IntRange) else "number of seconds, for example 2.5"
     flag = {"is_flag": True} if not value and kind is None else {}
     return click.option(*names.split(), type=kind, metavar=value or None, help=help_, **flag, **more)

@@ -18,9 +18,8 @@ from tidings._kit import patterns
 from tidings._kit.patterns import BadPattern, users_pattern
 from tidings._kit.text import expanded, quoted
 from tidings.web.documents.model import version_hash
-from tidings.web.extract.html.choose import LISTS
 from tidings.web.extract.html.selectors import BadSelector, paths
-from tidings.web.extract.model import FeedEntry
+from tidings.web.extract.model import LISTS, FeedEntry
 from tidings.web.store.model import StoredVersion
 
 logger = logging.getLogger(__name__)

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+LISTS: Final = frozenset(("collection", "listing", "product", "service"))  # Kinds of pages with many links.
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from tidings.web.extract.html.features import KINDS, NAMES, block_features, page
 from tidings.web.extract.html.page import HtmlPage
 from tidings.web.extract.html.posts import is_quote
 from tidings.web.extract.html.vocabulary import ARTICLE, ASIDE, DIALOG, FOOTER, HEADER, HEADINGS, MAIN, NAV
+from tidings.web.extract.model import LISTS
 
 # The extra price of a word that is kept from an article: readers miss its last words less than they mind the comments
 # and teasers after it. Measured on pages of sites that are not held out.
@@ -190,7 +191,6 @@ _BESIDE: Final[dict[str, str]] = json.loads(Path(__file__).with_name("beside.jso
 _KNOWN: Final = 8.0  # the odds of a block that is known
 _LIKE_ITS_PLACE: Final = 2.0  # added to the odds of a new block, or taken from them
 _FRAMES: Final = NAV | ASIDE | DIALOG
-LISTS: Final = frozenset(("collection", "listing", "product", "service"))  # kinds of pages
 _CELLS: Final = frozenset(("td", "th", "dd"))
 _TELLING: Final = re.compile(_BESIDE["telling"], re.IGNORECASE)  # prices, versions, stocks
 _MOST: Final = 20_000  # blocks that are remembered
